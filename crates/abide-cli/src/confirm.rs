@@ -61,6 +61,18 @@ pub(crate) fn ask_line(
     question: &str,
     interrupted: Option<&AtomicBool>,
 ) -> Result<String, CommandError> {
+    let answer = read_answer(question, interrupted)?;
+    if answer.is_none() {
+        confirmation_refused()?;
+    }
+    Ok(answer.unwrap_or_default())
+}
+
+/// Reads an answer from the terminal; `None` where Ctrl-C set the flag.
+pub(crate) fn read_answer(
+    question: &str,
+    interrupted: Option<&AtomicBool>,
+) -> Result<Option<String>, CommandError> {
     let _ = write!(io::stderr(), "{question}");
     // A signal does not interrupt the read, so a thread reads; it ends with the process.
     let (sender, answers) = channel();
@@ -78,10 +90,8 @@ pub(crate) fn ask_line(
             }
         }
     };
-    if is_confirmation_interrupted(interrupted) {
-        confirmation_refused()?;
-    }
-    Ok(answer.trim().to_owned())
+    let is_answer = !is_confirmation_interrupted(interrupted);
+    Ok(is_answer.then(|| answer.trim().to_owned()))
 }
 
 /// Is it an answer that means no?

@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use abide::workspace::{ChangeKind, ChangedPath, RestoreAction, RestorePlan, RestoreReport, stat};
+use abide::workspace::{
+    ChangeKind, ChangedPath, RestoreAction, RestorePlan, RestoreReport, is_secret_file_name, stat,
+};
 use abide::{
     Seq,
     backend::Objects,
@@ -278,8 +280,21 @@ pub(crate) fn report_files_told(root: &str, files: &RestorePlan) -> Vec<String> 
         count(RestoreAction::Change) + count(RestoreAction::Chmod),
         count(RestoreAction::Delete)
     ));
+    let secrets = files.steps.iter().filter(|step| holds_secrets(&step.path));
+    let secrets: Vec<String> = secrets.map(|step| shown(&step.path).to_string()).collect();
+    if let Some((first, more)) = secrets.split_first() {
+        let more =
+            if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        lines.push(format!("  among them what usually holds secrets: {first}{more}"));
+    }
     lines.extend(report_kept_told(files));
     lines
+}
+
+/// Whether a file usually holds secrets, by its name.
+fn holds_secrets(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    str::from_utf8(name).is_ok_and(is_secret_file_name)
 }
 
 const fn restore_action_word(action: RestoreAction) -> &'static str {

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::environment::{ABIDE, Conversation, Done, HELLO, StoreLayout, TestEnvironment, run};
+use crate::terminal::typed_on_terminal;
 
 struct FilesLab {
     env: TestEnvironment,
@@ -187,6 +188,64 @@ fn a_checkpoint_names_the_tasks_under_way_and_counts_what_changed() {
     let summary = lab.run(&["summary"]).success();
     let told = format!("4 files changed (+2 ~1 -1), on main {head}");
     assert!(summary.stdout().contains(&told), "{summary:?}");
+}
+
+#[test]
+fn files_that_usually_hold_secrets_are_asked_about_once() {
+    for layout in [StoreLayout::Project, StoreLayout::Person] {
+        for (typed, setting) in [("n\n", "omit"), ("y\n", "keep"), ("\n", "keep")] {
+            let lab = FilesLab::with(layout);
+            lab.write(".env", b"TOKEN=x");
+            lab.write("deploy/key.pem", b"pem");
+            lab.write("src/id_map.rs", b"fn main() {}");
+            // Who cannot be asked is told, once for each file.
+            let first = lab.run(&["create"]).success();
+            assert!(
+                first
+                    .stderr
+                    .contains("Note: .env, deploy/key.pem usually hold secrets, and are in"),
+                "{first:?}"
+            );
+            let again = lab.run(&["create"]).success();
+            assert!(!again.stderr.contains("secrets"), "said once: {again:?}");
+            lab.write("credentials.json", b"{}");
+            assert_eq!(lab.made(&[])["secret_files"], json!(["credentials.json"]));
+            // A file that came later is asked about.
+            lab.write(".envrc", b"TOKEN=y");
+            let Some(asked) = typed_on_terminal(&lab.env, "save", typed) else { return };
+            let text = String::from_utf8_lossy(&asked.out).into_owned();
+            assert!(text.contains("likely to hold secrets: .envrc"), "{text}");
+            assert!(text.contains("Keep such files in checkpoints"), "{text}");
+            assert!(text.contains(&format!("workspace.secrets = \"{setting}\"")), "{text}");
+            let config = fs::read_to_string(lab.env.store().join("config.toml")).unwrap();
+            assert!(config.contains(&format!("secrets = \"{setting}\"")), "{config}");
+            assert_eq!(config.contains("[project."), layout == StoreLayout::Person, "{config}");
+            // From now on nobody is asked or told.
+            lab.write(".env.local", b"TOKEN=z");
+            let last = typed_on_terminal(&lab.env, "save", "").unwrap();
+            let text = String::from_utf8_lossy(&last.out).into_owned();
+            assert!(!text.contains("secrets"), "{text}");
+            let rows = lab.run(&["list", "--json"]).success().json_lines();
+            let number = rows.last().unwrap()["number"].to_string();
+            let held = lab.run(&["cat", &number, ".env"]).code == 0;
+            assert_eq!(held, setting == "keep");
+            lab.run(&["cat", &number, "src/id_map.rs"]).success();
+        }
+    }
+}
+
+#[test]
+fn a_rewind_that_touches_files_that_usually_hold_secrets_says_so() {
+    let lab = FilesLab::with(StoreLayout::Project);
+    lab.write(".env", b"TOKEN=x");
+    lab.write("a.rs", b"1");
+    lab.run(&["create"]).success();
+    lab.write("a.rs", b"2");
+    let plain = lab.env.run(&["rewind", "latest", "--files", "--dry-run"]).success();
+    assert!(!plain.stdout().contains("secrets"), "{plain:?}");
+    lab.write(".env", b"TOKEN=y");
+    let told = lab.env.run(&["rewind", "latest", "--files", "--dry-run"]).success();
+    assert!(told.stdout().contains("  among them what usually holds secrets: .env\n"), "{told:?}");
 }
 
 #[test]

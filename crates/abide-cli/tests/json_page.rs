@@ -22,10 +22,11 @@ const NOT_RUN: [&str; 5] = [
 ];
 
 /// Optional fields that neither an output here nor an example has.
-const UNSEEN: [&str; 33] = [
+const UNSEEN: [&str; 34] = [
     "abide checkpoint create: dropped",
     "abide checkpoint create: error",
     "abide checkpoint create: pinned",
+    "abide checkpoint create: secret_files",
     "abide checkpoint list: error",
     "abide checkpoint list: pinned",
     "abide checkpoint summary: checkpoints[].commit",

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::environment::{TestEnvironment, files, run};
+use crate::environment::{ABIDE, TestEnvironment, files, run};
+use crate::fault::skipped;
 use crate::random_text::RandomText;
 use crate::vendor_shapes::{SHAPES, plant};
 
@@ -124,6 +126,67 @@ fn of_planted_secrets_none_is_in_any_file() {
     println!("{} planted in {} kinds, {} left: {left:?}", secrets.len(), SHAPES.len(), left.len());
     assert!(left.len() * 100 <= secrets.len(), "{left:?}");
     assert!(written(&env).iter().any(|(path, _)| path.to_string_lossy().contains("objects")));
+}
+
+/// What a command and its children write to files, in lower case, as strace shows it.
+fn written_under_strace(env: &TestEnvironment, args: &[&str], input: &str) -> String {
+    let log = env.path("strace.log");
+    let mut command = env.isolate(Command::new("strace"));
+    command.args(["-f", "-qq", "-y", "-s", "16777216", "-o"]).arg(&log);
+    command.args(["-e", "trace=write,pwrite64,writev,pwritev,pwritev2", ABIDE]).args(args);
+    run(command, input.as_bytes()).success();
+    let log = fs::read_to_string(log).unwrap().to_ascii_lowercase();
+    // Pipes, sockets and terminals are no files; `4</path>` is one, below the directory of the test.
+    let at_file = |line: &&str| {
+        line.split_once('<').is_some_and(|(_, to)| to.starts_with('/') && !to.starts_with("/dev/"))
+    };
+    log.lines().filter(at_file).collect::<Vec<_>>().join("\n")
+}
+
+/// A file may hold a secret for a moment and be gone: nothing that looks at files would see it.
+#[test]
+fn no_process_writes_a_planted_secret_for_a_moment() {
+    if skipped() {
+        return;
+    }
+    let env = plain();
+    let mut random = RandomText(0x0005_72ac);
+    let (mut secrets, mut lines) = (Vec::new(), vec![message("wordthatstays")]);
+    for (kind, shape) in SHAPES {
+        let (text, place) = plant(shape, &mut random);
+        secrets.push((*kind, text[place].to_owned()));
+        lines.push(result("c", &format!("HOME=/root\n{text}\nLANG=C\n")));
+    }
+    let mut writes =
+        written_under_strace(&env, &["record", "--key", "k"], &(lines.join("\n") + "\n"));
+    assert!(writes.contains("wordthatstays"), "what is recorded is seen");
+    let token = token();
+    let (left, right) = token.split_at(17);
+    let script =
+        format!("echo otherwordthatstays; printf 'it is {left}'; sleep 0.4; echo '{right} so'\n");
+    fs::write(env.project().join("agent.sh"), script).unwrap();
+    let agent = ["run", "--checkpoint", "off", "--", "sh", "agent.sh", &token];
+    let run = written_under_strace(&env, &agent, "");
+    assert!(run.contains("otherwordthatstays"), "what an agent prints is seen");
+    writes += &run;
+    for args in [&["search", "wordthatstays"][..], &["export", "-o", "out.jsonl"], &["doctor"]] {
+        writes += &written_under_strace(&env, args, "");
+    }
+    secrets.push(("the token of a run", token));
+    let survives = |secret: &str| {
+        secret.lines().filter(|line| !line.starts_with("-----")).any(|line| {
+            let line = line.to_ascii_lowercase();
+            let part = (line.len() / 2).clamp(8, 40);
+            line.as_bytes()
+                .windows(part)
+                .any(|part| memchr::memmem::find(writes.as_bytes(), part).is_some())
+        })
+    };
+    let left: Vec<&str> =
+        secrets.iter().filter(|(_, secret)| survives(secret)).map(|(kind, _)| *kind).collect();
+    println!("{} planted, {} written: {left:?}", secrets.len(), left.len());
+    assert!(left.len() * 100 <= secrets.len(), "{left:?}");
+    assert!(!left.contains(&"the token of a run"));
 }
 
 #[test]

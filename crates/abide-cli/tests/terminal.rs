@@ -6,15 +6,20 @@ use crate::environment::{ABIDE, Done, TestEnvironment, run};
 
 /// Runs abide on a terminal; `None` where there is no way to have one.
 pub(crate) fn on_terminal(env: &TestEnvironment, args: &str) -> Option<Done> {
-    in_script(env, &format!("'{ABIDE}' {args}"))
+    in_script(env, &format!("'{ABIDE}' {args}"), b"")
+}
+
+/// The same for a person who types this.
+pub(crate) fn typed_on_terminal(env: &TestEnvironment, args: &str, typed: &str) -> Option<Done> {
+    in_script(env, &format!("'{ABIDE}' {args}"), typed.as_bytes())
 }
 
 /// The same on a terminal with so many columns.
 pub(crate) fn on_narrow_terminal(env: &TestEnvironment, columns: u16, args: &str) -> Option<Done> {
-    in_script(env, &format!("stty cols {columns} && '{ABIDE}' {args}"))
+    in_script(env, &format!("stty cols {columns} && '{ABIDE}' {args}"), b"")
 }
 
-fn in_script(env: &TestEnvironment, line: &str) -> Option<Done> {
+fn in_script(env: &TestEnvironment, line: &str, input: &[u8]) -> Option<Done> {
     let mut command = env.isolate(Command::new("script"));
     command.args(["-qec", line, "/dev/null"]);
     let available = Command::new("script").arg("--version").output();
@@ -22,7 +27,7 @@ fn in_script(env: &TestEnvironment, line: &str) -> Option<Done> {
         eprintln!("skipped: there is no `script` to make a terminal with");
         return None;
     }
-    Some(run(command, b""))
+    Some(run(command, input))
 }
 
 const HOSTILE: &str = "{\"kind\":\"message.added\",\"data\":{\"role\":\"\\u001b]0;owned\\u0007\",\"content\":\"\u{9b}2J\u{7f}\u{202e}x\\u001b[31m\"}}";

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Disk, Storage, read_full, write_full};
 use abide_model::{AutoCompaction, Retention, RetentionOverrides, StoreError};
-use abide_workspace::{Policy, PolicyOverrides};
+use abide_workspace::{Policy, PolicyOverrides, SecretFiles};
 use serde::Deserialize;
 
 use crate::error::storage_error;
-use crate::include_setting::with_include;
 use crate::store_layout::StoreLayout;
+use crate::workspace_setting::{WorkspaceSetting, with_workspace_setting};
 
 /// The store layout version that this program writes, and the newest it opens.
 pub const STORE_VERSION: u64 = 1;
@@ -87,11 +87,20 @@ pub struct ProjectConfig {
 
 /// The project whose settings are changed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct IncludedProject<'a> {
+pub(crate) struct ConfiguredProject<'a> {
     /// The ids that it is known by.
     pub(crate) ids: &'a [String],
     /// Its workspace.
     pub(crate) root: &'a Path,
+}
+
+/// A change of how a project's workspaces are captured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WorkspaceChange<'a> {
+    /// Patterns more in `workspace.include`.
+    Include(&'a [String]),
+    /// Another `workspace.secrets`.
+    Secrets(SecretFiles),
 }
 
 /// Marks a store as one of many projects. It must come first in the file: after a table header it
@@ -263,14 +272,14 @@ impl Config {
         config_named_for(told, ids, Some(root)).map(|(name, _)| name.to_owned())
     }
 
-    /// Adds patterns to `workspace.include` of a project: in its own section if the store holds many
+    /// Changes how a project's workspaces are captured: in its own section if the store holds many
     /// projects, else for the whole store. Atomic; all other text stays as it is. The caller must
     /// hold a lock over it.
-    pub(crate) fn include(
+    pub(crate) fn change_workspace(
         storage: &dyn Storage,
         path: &Path,
-        project: &IncludedProject<'_>,
-        patterns: &[String],
+        project: &ConfiguredProject<'_>,
+        change: WorkspaceChange<'_>,
     ) -> Result<(), StoreError> {
         let refused = |reason: String| storage_error("change", path)(io::Error::other(reason));
         if path.is_symlink() {
@@ -287,15 +296,21 @@ impl Config {
                 .ok_or_else(|| refused("the directory's name is not UTF-8".to_owned()))?,
             _ => config.workspace_section(project.ids, project.root),
         };
-        let mut include = config.workspace_of(project.ids, project.root).include;
-        for pattern in patterns {
-            if !include.contains(pattern) {
-                include.push(pattern.clone());
+        let setting = match change {
+            WorkspaceChange::Include(patterns) => {
+                let mut include = config.workspace_of(project.ids, project.root).include;
+                for pattern in patterns {
+                    if !include.contains(pattern) {
+                        include.push(pattern.clone());
+                    }
+                }
+                WorkspaceSetting::Include(include)
             }
-        }
+            WorkspaceChange::Secrets(secrets) => WorkspaceSetting::Secrets(secrets),
+        };
         let text = read_config_text(storage, path)?;
-        let text = with_include(&text, section.as_deref(), &include).map_err(refused)?;
-        write_config(storage, path, &path.with_extension("include"), &text)?;
+        let text = with_workspace_setting(&text, section.as_deref(), &setting).map_err(refused)?;
+        write_config(storage, path, &path.with_extension("workspace"), &text)?;
         match path.parent() {
             Some(root) => storage.sync_dir(root).map_err(storage_error("sync", root)),
             None => Ok(()),

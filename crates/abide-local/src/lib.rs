@@ -20,7 +20,6 @@
 mod config;
 mod derived;
 mod error;
-mod include_setting;
 mod maintain;
 mod parents;
 mod relay;
@@ -36,6 +35,7 @@ mod store_place;
 mod trust_policy;
 mod user_config;
 mod user_dirs;
+mod workspace_setting;
 
 pub use abide_journal::CollectionSummary;
 pub use abide_journal::{Access, Disk, Storage, StorageFile, read_full, write_full};

@@ -50,7 +50,7 @@ pub use compare::unified::{DiffStat, FileDiff, stat, unified};
 pub use error::WorkspaceError;
 pub use losses::{Losses, ReadableObjects};
 pub use memory_objects::MemoryObjects;
-pub use policy::{Policy, PolicyOverrides, SECRET_FILE_NAMES, SecretFiles};
+pub use policy::{Policy, PolicyOverrides, SECRET_FILE_NAMES, SecretFiles, is_secret_file_name};
 pub use reach::{Reach, ReachError, ReadObjectFn};
 pub use restore::restore_plan::{KeptPath, RestoreAction, RestorePlan, RestoreStep, plan};
 pub use restore::restore_sync::sync;

@@ -15,8 +15,9 @@ pub struct Policy {
     pub include: Vec<String>,
     /// Files to leave out even if nothing ignores them.
     pub exclude: Vec<String>,
-    /// What becomes of files that usually hold secrets.
-    pub secrets: SecretFiles,
+    /// What becomes of files that usually hold secrets. `None` captures them, and whoever makes
+    /// checkpoints for people asks.
+    pub secrets: Option<SecretFiles>,
     /// Larger files are left out.
     pub max_file_bytes: u64,
     /// The maximum number of files in a snapshot.
@@ -28,11 +29,10 @@ pub struct Policy {
 }
 
 /// `workspace.secrets`: what becomes of files that usually hold secrets, by their names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretFiles {
     /// Captured as they are: a rewind brings them back whole.
-    #[default]
     Keep,
     /// Left out, as if `exclude` named them.
     Omit,
@@ -41,12 +41,32 @@ pub enum SecretFiles {
 /// The names of files that usually hold secrets, as patterns. With an ending, `id_…` is no key of SSH.
 pub const SECRET_FILE_NAMES: [&str; 5] = [".env*", "*.pem", "id_*", "!id_*.*", "credentials*"];
 
+impl SecretFiles {
+    /// Its name in the settings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Omit => "omit",
+        }
+    }
+}
+
+/// Whether a file of this name usually holds secrets, as [`SECRET_FILE_NAMES`] says.
+#[must_use]
+pub fn is_secret_file_name(name: &str) -> bool {
+    name.starts_with(".env")
+        || name.ends_with(".pem")
+        || name.starts_with("credentials")
+        || name.strip_prefix("id_").is_some_and(|rest| !rest.contains('.'))
+}
+
 impl Policy {
     /// The patterns of files that are left out.
     pub(crate) fn excluded(&self) -> impl Iterator<Item = &str> {
         let secrets: &[&str] = match self.secrets {
-            SecretFiles::Keep => &[],
-            SecretFiles::Omit => &SECRET_FILE_NAMES,
+            None | Some(SecretFiles::Keep) => &[],
+            Some(SecretFiles::Omit) => &SECRET_FILE_NAMES,
         };
         self.exclude.iter().map(String::as_str).chain(secrets.iter().copied())
     }
@@ -79,7 +99,7 @@ impl PolicyOverrides {
         Policy {
             include: self.include.as_ref().unwrap_or(&policy.include).clone(),
             exclude: self.exclude.as_ref().unwrap_or(&policy.exclude).clone(),
-            secrets: self.secrets.unwrap_or(policy.secrets),
+            secrets: self.secrets.or(policy.secrets),
             max_file_bytes: self.max_file_bytes.unwrap_or(policy.max_file_bytes),
             max_files: self.max_files.unwrap_or(policy.max_files),
             max_bytes: self.max_bytes.unwrap_or(policy.max_bytes),
@@ -95,11 +115,54 @@ impl Default for Policy {
         Self {
             include: Vec::new(),
             exclude: Vec::new(),
-            secrets: SecretFiles::Keep,
+            secrets: None,
             max_file_bytes: GIB,
             max_files: 1_000_000,
             max_bytes: 20 * GIB,
             min_free_bytes: GIB,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ignore::Match;
+    use ignore::gitignore::GitignoreBuilder;
+
+    use super::*;
+
+    #[test]
+    fn the_names_of_secret_files_are_those_of_the_patterns() {
+        let mut patterns = GitignoreBuilder::new("/");
+        for pattern in SECRET_FILE_NAMES {
+            patterns.add_line(None, pattern).unwrap();
+        }
+        let patterns = patterns.build().unwrap();
+        for name in [
+            ".env",
+            ".env.local",
+            ".envrc",
+            "env",
+            "a.env",
+            "key.pem",
+            ".pem",
+            "pem",
+            "key.pem.txt",
+            "id_rsa",
+            "id_",
+            "id_ed25519",
+            "id_rsa.pub",
+            "id_x.rs",
+            "id",
+            "an_id_rsa",
+            "credentials",
+            "credentials.json",
+            "credential",
+            "my-credentials",
+            "x",
+        ] {
+            let matched = matches!(patterns.matched(name, false), Match::Ignore(_));
+            assert_eq!(is_secret_file_name(name), matched, "{name}");
         }
     }
 }

@@ -104,8 +104,9 @@ pub struct CheckpointRequest {
     pub process: Option<u32>,
     /// If the workspace cannot be captured, record that in the checkpoint instead of failing.
     pub lenient: bool,
-    /// Look for state that is ignored. The caller shows [`RecordedCheckpoint::ignored_state`]: it is
-    /// not found again.
+    /// Look for state that is ignored and for files that usually hold secrets. The caller shows
+    /// [`RecordedCheckpoint::ignored_state`] and [`RecordedCheckpoint::secret_files`]: they are not
+    /// found again.
     pub names_ignored: bool,
     /// Progress callback and cancellation flag for the snapshot.
     pub watch: Watch,
@@ -127,6 +128,9 @@ pub struct RecordedCheckpoint {
     /// What looks like state of the project and is not in the snapshot because it is ignored: paths
     /// that were not reported for this workspace before. Empty unless the request asks for it.
     pub ignored_state: Vec<String>,
+    /// Captured files that usually hold secrets, if `workspace.secrets` is not set: paths that were
+    /// not reported for this workspace before. Empty unless the request asks for it.
+    pub secret_files: Vec<String>,
     /// Large files that the checkpoint before does not hold and that git does not track.
     pub large_files: Vec<LargeFile>,
 }
@@ -167,6 +171,8 @@ pub struct UnchangedCheckpoint {
     pub snapshot: Snapshot,
     /// See [`RecordedCheckpoint::ignored_state`].
     pub ignored_state: Vec<String>,
+    /// See [`RecordedCheckpoint::secret_files`].
+    pub secret_files: Vec<String>,
 }
 
 /// The captured state around a session. Its objects are protected until it is dropped.
@@ -177,6 +183,7 @@ pub(crate) struct CapturedCheckpoint {
     pub(crate) taken: Option<TakenSnapshot>,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) ignored_state: Vec<String>,
+    pub(crate) secret_files: Vec<String>,
 }
 
 impl Store {
@@ -291,13 +298,14 @@ impl Store {
                 stored: (taken.stored_objects, taken.stored_bytes),
             });
         }
-        let ignored_state = match (&taken, &root) {
-            (Some(taken), Some(root)) if request.names_ignored => {
-                self.unreported_state(root, &*objects, &taken.snapshot)
-            }
-            _ => Vec::new(),
+        let (ignored_state, secret_files) = match (&taken, &root) {
+            (Some(taken), Some(root)) if request.names_ignored => (
+                self.unreported_state(root, &*objects, &taken.snapshot),
+                self.unreported_secret_files(root, &*objects, &taken.snapshot),
+            ),
+            _ => Default::default(),
         };
-        Ok(CapturedCheckpoint { objects, root, taken, checkpoint, ignored_state })
+        Ok(CapturedCheckpoint { objects, root, taken, checkpoint, ignored_state, secret_files })
     }
 
     fn snapshot_for_checkpoint(
@@ -365,6 +373,7 @@ impl CapturedCheckpoint {
                     seq: known.seq,
                     snapshot: taken.snapshot.clone(),
                     ignored_state: self.ignored_state.clone(),
+                    secret_files: self.secret_files.clone(),
                 }
             })
         });
@@ -484,6 +493,7 @@ impl Session {
             snapshot,
             dropped,
             ignored_state: captured.ignored_state.clone(),
+            secret_files: captured.secret_files.clone(),
             large_files: changes.large.clone(),
         })
     }

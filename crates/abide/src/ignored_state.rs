@@ -34,23 +34,57 @@ impl Store {
         snapshot: &Snapshot,
     ) -> Vec<String> {
         let found = ignored_state(root, objects, snapshot, &self.workspace_policy(root).exclude);
-        if found.is_empty() {
-            return found;
+        match self.stat_cache(root) {
+            Ok(cache) => unreported_paths(&cache.with_extension("ignored"), found),
+            Err(_) => found,
         }
-        let Ok(note) = self.stat_cache(root).map(|cache| cache.with_extension("ignored")) else {
-            return found;
-        };
-        let text = read_plain(&note).unwrap_or_default();
-        let mut reported: BTreeSet<&str> = text.lines().collect();
-        let new: Vec<String> =
-            found.iter().filter(|path| !reported.contains(path.as_str())).cloned().collect();
-        if !new.is_empty() {
-            reported.extend(new.iter().map(String::as_str));
-            let lines: Vec<&str> = reported.into_iter().collect();
-            // Derived: without it, the same is said again.
-            let _ = write_anew(&note, &lines.join("\n"));
+    }
+}
+
+/// Those of these paths that the file `note` does not hold yet. It holds them from here on.
+pub(crate) fn unreported_paths(note: &Path, found: Vec<String>) -> Vec<String> {
+    if found.is_empty() {
+        return found;
+    }
+    let text = read_plain(note).unwrap_or_default();
+    let mut reported: BTreeSet<&str> = text.lines().collect();
+    let new: Vec<String> =
+        found.iter().filter(|path| !reported.contains(path.as_str())).cloned().collect();
+    if !new.is_empty() {
+        reported.extend(new.iter().map(String::as_str));
+        let lines: Vec<&str> = reported.into_iter().collect();
+        // Derived: without it, the same is said again.
+        let _ = write_anew(note, &lines.join("\n"));
+    }
+    new
+}
+
+/// Visits the upper directories of a snapshot, level by level, until `visit` says no.
+pub(crate) fn walk_trees(
+    objects: &dyn Objects,
+    snapshot: &Snapshot,
+    visit: &mut dyn FnMut(&Path, &Tree) -> bool,
+) {
+    let mut level = vec![(PathBuf::new(), snapshot.tree)];
+    let mut looked_at = 0;
+    for _ in 0..LEVELS {
+        let mut next = Vec::new();
+        for (within, hash) in level {
+            looked_at += 1;
+            if looked_at > MOST_DIRECTORIES {
+                return;
+            }
+            let Some(tree) = read_tree(objects, hash) else { continue };
+            if !visit(&within, &tree) {
+                return;
+            }
+            for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::Directory) {
+                if let Ok(name) = std::str::from_utf8(&entry.name) {
+                    next.push((within.join(name), entry.hash));
+                }
+            }
         }
-        new
+        level = next;
     }
 }
 
@@ -67,31 +101,16 @@ fn ignored_state(
         excluded.iter().map(String::as_str).chain(own.lines()).map(bare).collect();
     let omitted: BTreeSet<&str> = snapshot.omitted.iter().map(|one| one.path.as_str()).collect();
     let mut found = Vec::new();
-    let mut level = vec![(PathBuf::new(), snapshot.tree)];
-    let mut looked_at = 0;
-    for _ in 0..LEVELS {
-        let mut next = Vec::new();
-        for (within, hash) in level {
-            looked_at += 1;
-            if looked_at > MOST_DIRECTORIES || found.len() >= MOST {
-                return found;
-            }
-            let Some(tree) = read_tree(objects, hash) else { continue };
-            for path in missing_state(root, &within, &tree) {
-                let name = bare(path.rsplit_once('/').map_or(path.as_str(), |(_, name)| name));
-                let is_named = on_purpose.contains(bare(&path)) || on_purpose.contains(name);
-                if !is_named && !omitted.contains(bare(&path)) {
-                    found.push(path);
-                }
-            }
-            for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::Directory) {
-                if let Ok(name) = std::str::from_utf8(&entry.name) {
-                    next.push((within.join(name), entry.hash));
-                }
+    walk_trees(objects, snapshot, &mut |within, tree| {
+        for path in missing_state(root, within, tree) {
+            let name = bare(path.rsplit_once('/').map_or(path.as_str(), |(_, name)| name));
+            let is_named = on_purpose.contains(bare(&path)) || on_purpose.contains(name);
+            if !is_named && !omitted.contains(bare(&path)) {
+                found.push(path);
             }
         }
-        level = next;
-    }
+        found.len() < MOST
+    });
     found.truncate(MOST);
     found
 }
@@ -106,7 +125,9 @@ fn read_plain(path: &Path) -> Option<String> {
 
 /// Writes a file in place of what is there, through no link.
 fn write_anew(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("ignored.new");
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

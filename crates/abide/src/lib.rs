@@ -65,6 +65,7 @@ mod processes;
 mod projects;
 mod redaction;
 mod rewind;
+mod secret_files;
 mod session;
 pub mod state;
 mod store;

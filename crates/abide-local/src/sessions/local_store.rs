@@ -15,8 +15,9 @@ use abide_model::{
     ReadFinding, Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
     SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
 };
+use abide_workspace::SecretFiles;
 
-use crate::config::{Config, IncludedProject, TranscriptPolicy};
+use crate::config::{Config, ConfiguredProject, TranscriptPolicy, WorkspaceChange};
 use crate::derived::changed_sessions::ChangedMark;
 use crate::derived::index::IndexProgressCallback;
 use crate::derived::state_cache::{CachedJournalEnd, StateCache, StatePages};
@@ -174,9 +175,19 @@ impl LocalStore {
     /// `workspace.include` in the settings of the store or, if it holds many projects, of this one.
     /// It applies once the store is opened again.
     pub fn include(&self, root: &Path, patterns: &[String]) -> Result<(), StoreError> {
+        self.change_workspace(root, WorkspaceChange::Include(patterns))
+    }
+
+    /// Sets `workspace.secrets` for the workspace `root`, where [`LocalStore::include`] sets
+    /// `workspace.include`. It applies once the store is opened again.
+    pub fn set_secret_files(&self, root: &Path, secrets: SecretFiles) -> Result<(), StoreError> {
+        self.change_workspace(root, WorkspaceChange::Secrets(secrets))
+    }
+
+    fn change_workspace(&self, root: &Path, change: WorkspaceChange<'_>) -> Result<(), StoreError> {
         let _lock = self.cleaner().hold_cleanup()?;
-        let project = IncludedProject { ids: &self.options.projects, root };
-        Config::include(&**self.storage(), &self.layout.config(), &project, patterns)
+        let project = ConfiguredProject { ids: &self.options.projects, root };
+        Config::change_workspace(&**self.storage(), &self.layout.config(), &project, change)
     }
 
     /// Best effort: if it fails, the next writer tries again.

@@ -6,11 +6,13 @@ use abide::{
     CheckpointRequest, NewSession, SessionFields, SessionId, SessionRef,
     checkpoint::{CheckpointOutcome, LargeFile, RecordedCheckpoint, Trigger, UnchangedCheckpoint},
     maintenance::ByteSize,
+    workspace::SecretFiles,
 };
 use abide_transcript::escape;
 
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
+use crate::confirm::{is_refusal, on_terminal, read_answer};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
@@ -209,6 +211,18 @@ impl CheckpointOptions {
         };
         session.close()?;
         drop(line);
+        let root = match &outcome {
+            CheckpointOutcome::Recorded(made) => {
+                made.checkpoint.workspace.as_ref().map(|it| PathBuf::from(&it.root))
+            }
+            CheckpointOutcome::Unchanged(_) => match request.workspace {
+                Some(root) => Some(root),
+                None => {
+                    let state = opened.store.view(&SessionRef::Id(id))?.state()?;
+                    Some(opened.store.workspace_root(id, &state.core.fields)?)
+                }
+            },
+        };
         let mut out = CommandOutput::stdout();
         match outcome {
             CheckpointOutcome::Recorded(made) => {
@@ -218,6 +232,8 @@ impl CheckpointOptions {
                     out.line(told(&made))?;
                 }
                 tell_omissions(&made);
+                out.flush()?;
+                ask_about_secrets(&opened, root.as_deref(), &made.secret_files, self.json)?;
             }
             CheckpointOutcome::Unchanged(held) => {
                 let UnchangedCheckpoint { number, seq, .. } = held;
@@ -229,6 +245,8 @@ impl CheckpointOptions {
                     status("`abide save -m NAME` makes one anyway");
                 }
                 tell_ignored_state(&held.ignored_state);
+                out.flush()?;
+                ask_about_secrets(&opened, root.as_deref(), &held.secret_files, self.json)?;
             }
         }
         out.flush()
@@ -295,6 +313,51 @@ pub(super) fn tell_ignored_state(ignored_state: &[String]) {
     }
 }
 
+/// Names captured files that usually hold secrets.
+pub(super) fn tell_secret_files(files: &[String]) {
+    if !files.is_empty() {
+        status(format_args!(
+            "Note: {} usually {} secrets, and {} in the checkpoint; workspace.secrets = \"omit\" in \
+             the store's settings leaves such files out, \"keep\" keeps them without a note",
+            escape::text(&files.join(", ")),
+            if files.len() == 1 { "holds" } else { "hold" },
+            if files.len() == 1 { "is" } else { "are" },
+        ));
+    }
+}
+
+/// Asks once what becomes of files that usually hold secrets. Without a terminal they are named.
+fn ask_about_secrets(
+    opened: &ScopedStore,
+    root: Option<&Path>,
+    files: &[String],
+    json: bool,
+) -> Result<(), CommandError> {
+    let Some(root) = root.filter(|_| !files.is_empty()) else { return Ok(()) };
+    if json || !on_terminal() {
+        tell_secret_files(files);
+        return Ok(());
+    }
+    status(format_args!(
+        "In the checkpoint, and likely to hold secrets: {}",
+        escape::text(&files.join(", "))
+    ));
+    let interrupted = interrupt_flag()?;
+    let question = "Keep such files in checkpoints, so that a rewind brings them back? [Y/n] ";
+    let Some(answer) = read_answer(question, Some(&interrupted))? else { return Ok(()) };
+    if is_refusal(&answer) {
+        opened.store.set_secret_files(root, SecretFiles::Omit)?;
+        status(
+            "From the next checkpoint on they are left out (workspace.secrets = \"omit\"); \
+             `abide erase` takes them out of this one",
+        );
+    } else {
+        opened.store.set_secret_files(root, SecretFiles::Keep)?;
+        status("They are kept (workspace.secrets = \"keep\")");
+    }
+    Ok(())
+}
+
 pub(super) fn tell_omissions(made: &RecordedCheckpoint) {
     tell_ignored_state(&made.ignored_state);
     for LargeFile { path, bytes } in &made.large_files {
@@ -337,12 +400,15 @@ pub(super) fn json(made: &RecordedCheckpoint) -> String {
         dropped: &'a [u64],
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         ignored_state: &'a [String],
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        secret_files: &'a [String],
     }
     let made = CreatedCheckpoint {
         seq: made.seq,
         checkpoint: &made.checkpoint,
         dropped: &made.dropped,
         ignored_state: &made.ignored_state,
+        secret_files: &made.secret_files,
     };
     serde_json::to_string(&made).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use abide_transcript::format_duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::create::{json, parent, tell_ignored_state, tell_omissions, told};
+use super::create::{json, parent, tell_ignored_state, tell_omissions, tell_secret_files, told};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::duration::checkpoint_interval;
@@ -176,6 +176,7 @@ impl CheckpointEveryReporter {
             CheckpointerEvent::Unchanged(held) => {
                 self.failure = None;
                 tell_ignored_state(&held.ignored_state);
+                tell_secret_files(&held.secret_files);
             }
             CheckpointerEvent::Failed(error) => {
                 let failure = format!("no checkpoint: {}", crate::error::on_one_line(error));
