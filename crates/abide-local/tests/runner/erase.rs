@@ -1047,9 +1047,10 @@ fn a_power_cut_leaves_a_readable_journal_and_the_next_erasure_finishes() {
         store.remover().delete(id).map_err(|error| format!("{error:?}"))?;
         store.eraser().erase_unnamed(WAIT).map_err(|error| format!("{error:?}"))?;
         import(&store, &older).map_err(|error| format!("{error:?}"))?;
-        match holding(disk) {
-            holding if holding.is_empty() => Ok(()),
-            holding => Err(format!("an older bundle brought it back to {holding:?}")),
+        let back = self::holding(disk);
+        match back.is_empty() {
+            true => Ok(()),
+            false => Err(format!("an older bundle brought it back to {back:?}")),
         }
     });
     FaultRun::from_env().report("power cuts during an erasure", cuts, 1_000);

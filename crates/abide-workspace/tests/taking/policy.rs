@@ -63,9 +63,9 @@ fn files_that_usually_hold_secrets_are_left_out_if_that_is_asked_for() {
     settle();
     let all = paths(&lab);
     assert_eq!(all.len(), 9, "{all:?}");
-    lab.policy.secrets = SecretFiles::Omit;
+    lab.policy.secrets = Some(SecretFiles::Omit);
     assert_eq!(paths(&lab), ["a", "b", "id_map.rs"]);
-    lab.policy.secrets = SecretFiles::Keep;
+    lab.policy.secrets = Some(SecretFiles::Keep);
     assert_eq!(paths(&lab), all);
 }
 
