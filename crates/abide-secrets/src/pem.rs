@@ -1,7 +1,7 @@
 //! Private keys in PEM and OpenPGP armour, also with escaped line ends and without their end.
 
 /// The longest key that is taken as a whole.
-pub(crate) const LONGEST_KEY: usize = 32 * 1024;
+const LONGEST_KEY: usize = 32 * 1024;
 /// How every block begins.
 pub(crate) const BEGINNING: &str = "-----BEGIN";
 const LONGEST_LABEL: usize = 100;
@@ -13,15 +13,38 @@ pub(crate) enum PemReading {
     Key(usize),
     /// More bytes are needed to tell.
     Unfinished,
-    /// Something else.
-    Other,
+    /// Something else, which was told by so many bytes.
+    Other {
+        /// How many.
+        looked_at: usize,
+    },
 }
 
-/// Reads the private key at the beginning of `bytes`, which are all there is if `ended`.
-///
-/// A key whose end is missing reaches as far as its lines look like a key's: output is often cut.
-pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
-    let Some(after) = bytes.strip_prefix(BEGINNING.as_bytes()) else { return PemReading::Other };
+impl PemReading {
+    /// How many bytes were read for it.
+    pub(crate) const fn work(self) -> u64 {
+        match self {
+            Self::Key(length) => length as u64,
+            Self::Other { looked_at } => looked_at as u64,
+            Self::Unfinished => 0,
+        }
+    }
+}
+
+/// What the head of a block says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PemHead {
+    /// A private key follows after so many bytes.
+    PrivateKey(usize),
+    /// More bytes are needed to tell.
+    Unfinished,
+    /// Something else, such as a certificate; so many bytes were read.
+    Other(usize),
+}
+
+/// Reads the head of the block at the beginning of `bytes`: what follows its label is not looked at.
+fn read_head(bytes: &[u8], ended: bool) -> PemHead {
+    let Some(after) = bytes.strip_prefix(BEGINNING.as_bytes()) else { return PemHead::Other(0) };
     let label_length = after
         .iter()
         .take(LONGEST_LABEL + 1)
@@ -29,13 +52,25 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
         .count();
     let (label, rest) = after.split_at_checked(label_length).unwrap_or((after, &[]));
     if rest.len() < 5 && !ended && label_length <= LONGEST_LABEL {
-        return PemReading::Unfinished;
+        return PemHead::Unfinished;
     }
     let label = label.strip_suffix(b" BLOCK").unwrap_or(label);
-    if !rest.starts_with(b"-----") || !label.ends_with(b"PRIVATE KEY") {
-        return PemReading::Other;
+    if rest.starts_with(b"-----") && label.ends_with(b"PRIVATE KEY") {
+        PemHead::PrivateKey(BEGINNING.len() + label_length + 5)
+    } else {
+        PemHead::Other(BEGINNING.len() + label_length)
     }
-    let head = bytes.len() - rest.len() + 5;
+}
+
+/// Reads the private key at the beginning of `bytes`, which are all there is if `ended`.
+///
+/// A key whose end is missing reaches as far as its lines look like a key's: output is often cut.
+pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
+    let head = match read_head(bytes, ended) {
+        PemHead::PrivateKey(head) => head,
+        PemHead::Unfinished => return PemReading::Unfinished,
+        PemHead::Other(looked_at) => return PemReading::Other { looked_at },
+    };
     let body_limit = bytes.len().min(LONGEST_KEY);
     let body = bytes.get(head..body_limit).unwrap_or_default();
     if let Some(end) = memchr::memmem::find(body, b"-----END") {
@@ -59,7 +94,7 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
         return if is_key_body(body.get(..end).unwrap_or_default()) {
             PemReading::Key(length)
         } else {
-            PemReading::Other
+            PemReading::Other { looked_at: length }
         };
     }
     if !ended && bytes.len() < LONGEST_KEY {
@@ -69,7 +104,7 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
     if is_key_body(body.get(..length).unwrap_or_default()) {
         PemReading::Key(head + length)
     } else {
-        PemReading::Other
+        PemReading::Other { looked_at: body_limit }
     }
 }
 
@@ -185,11 +220,12 @@ mod tests {
         }
         assert_eq!(
             read_private_key(block("CERTIFICATE", "\n").as_bytes(), true),
-            PemReading::Other
+            PemReading::Other { looked_at: "-----BEGIN CERTIFICATE".len() }
         );
+        let shown = b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----";
         assert_eq!(
-            read_private_key(b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", true),
-            PemReading::Other
+            read_private_key(&[shown.as_slice(), b" and more"].concat(), true),
+            PemReading::Other { looked_at: shown.len() }
         );
     }
 

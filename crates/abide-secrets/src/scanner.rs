@@ -6,7 +6,7 @@
 
 use crate::keyword_table::{KeywordMatch, KeywordTarget};
 use crate::mark::{LONGEST_MARK, MarkReading, first_mark, read_mark};
-use crate::pem::{LONGEST_KEY, PemReading, read_private_key};
+use crate::pem::{PemReading, read_private_key};
 use crate::redactor::ScanRules;
 use crate::rule::{Rule, SecretMatch};
 
@@ -149,12 +149,12 @@ impl Scanner {
                         }
                     }
                     KeywordTarget::Pem => {
-                        // Its end is looked for within the longest key.
-                        self.work += rest.len().min(LONGEST_KEY) as u64;
+                        let reading = read_private_key(rest, view.ended);
+                        self.work += reading.work();
                         if self.work > allowed {
                             return Err(ScanOverrun { bytes: (view.offset + bytes.len()) as u64 });
                         }
-                        if let PemReading::Key(length) = read_private_key(rest, view.ended) {
+                        if let PemReading::Key(length) = reading {
                             let end =
                                 first_mark(bytes, found, found + length).unwrap_or(found + length);
                             self.position = self.position.max(view.offset + end);
