@@ -1,10 +1,14 @@
 //! Private keys in PEM and OpenPGP armour, also with escaped line ends and without their end.
 
+use crate::byte_class::ByteClass;
+
 /// The longest key that is taken as a whole.
 const LONGEST_KEY: usize = 32 * 1024;
 /// How every block begins.
 pub(crate) const BEGINNING: &str = "-----BEGIN";
 const LONGEST_LABEL: usize = 100;
+/// A key has a run of base64 as long as this.
+const LEAST_RUN: usize = 40;
 
 /// What stands at the beginning of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +104,10 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
     if !ended && bytes.len() < LONGEST_KEY {
         return PemReading::Unfinished;
     }
-    let length = body.iter().take_while(|byte| is_body_byte(**byte)).count();
-    if is_key_body(body.get(..length).unwrap_or_default()) {
+    // Runs are found faster than the end of the body, and only keys have them.
+    let run_end = BASE64.run_end(body, LEAST_RUN);
+    let length = run_end.map_or(0, |_| body.iter().take_while(|byte| BODY.has(**byte)).count());
+    if run_end.is_some_and(|end| end <= length) {
         PemReading::Key(head + length)
     } else {
         PemReading::Other { looked_at: body_limit }
@@ -128,7 +134,7 @@ pub(crate) fn is_begun_key(bytes: &[u8]) -> bool {
 
 /// Whether a line, or a part of one, may stand in a private key.
 fn is_key_text(line: &[u8]) -> bool {
-    is_key_field(line) || after_signs(line).iter().all(|byte| is_body_byte(*byte))
+    is_key_field(line) || after_signs(line).iter().all(|byte| BODY.has(*byte))
 }
 
 /// A line without the prompt, or the sign of a quote, that may stand before it.
@@ -154,38 +160,37 @@ fn is_key_field(line: &[u8]) -> bool {
         && name.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// Bytes of base64, its headers, and escaped or quoted line ends.
-const fn is_body_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'+' | b'/'
-                | b'='
-                | b'\\'
-                | b'"'
-                | b'\''
-                | b','
-                | b':'
-                | b'-'
-                | b'_'
-                | b' '
-                | b'\t'
-                | b'\r'
-                | b'\n'
-        )
-}
+/// Bytes of base64.
+static BASE64: ByteClass = ByteClass::of(&[
+    (b'a', b'z'),
+    (b'A', b'Z'),
+    (b'0', b'9'),
+    (b'+', b'+'),
+    (b'/', b'/'),
+    (b'=', b'='),
+]);
 
-/// Whether it has enough of a key: 40 bytes of base64 in a run.
+/// Bytes of base64, its headers, and escaped or quoted line ends.
+static BODY: ByteClass = ByteClass::of(&[
+    (b'a', b'z'),
+    (b'A', b'Z'),
+    (b'0', b'9'),
+    (b'+', b'-'),
+    (b'/', b'/'),
+    (b':', b':'),
+    (b'=', b'='),
+    (b'\\', b'\\'),
+    (b'"', b'"'),
+    (b'\'', b'\''),
+    (b'_', b'_'),
+    (b' ', b' '),
+    (b'\t', b'\n'),
+    (b'\r', b'\r'),
+]);
+
+/// Whether it has enough of a key: so many bytes of base64 in a run.
 fn is_key_body(body: &[u8]) -> bool {
-    let mut run = 0;
-    body.iter().any(|byte| {
-        run = if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=') {
-            run + 1
-        } else {
-            0
-        };
-        run >= 40
-    })
+    BASE64.run_end(body, LEAST_RUN).is_some()
 }
 
 #[cfg(test)]

@@ -253,6 +253,9 @@ pub(crate) const fn allowed_work(length: usize) -> u64 {
 
 /// Joins findings that overlap. The longest names the mark, and of equals the most telling.
 pub(crate) fn merge_findings(findings: &mut Vec<SecretFinding>) {
+    if findings.len() < 2 {
+        return;
+    }
     findings.sort_unstable();
     let mut merged: Vec<(SecretFinding, usize)> = Vec::with_capacity(findings.len());
     for finding in findings.drain(..) {
