@@ -36,7 +36,7 @@ pub(crate) enum FindingRule {
 }
 
 /// How much work each byte of a text may cost, in bytes of windows, and how much any text may.
-pub(crate) const WORK_PER_BYTE: u64 = 16;
+pub(crate) const WORK_PER_BYTE: u64 = 8;
 pub(crate) const WORK_PER_TEXT: u64 = 256 * 1024;
 /// Beyond this, a window ends at white space or a quote: no secret that long has one.
 const LONG_WINDOW: usize = 512;
