@@ -1,13 +1,15 @@
 //! JSON strings decoded, with the way back from the decoded text to the bytes of the document.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 /// A string's content, decoded.
 pub(crate) struct DecodedString<'d> {
     /// The text. A surrogate without its partner is U+FFFD in it.
     pub text: Cow<'d, str>,
-    /// The escapes, in order.
-    escapes: Vec<EscapePlace>,
+    raw: &'d str,
+    /// The escapes, in order. Most strings have no secret, and their escapes are never asked for.
+    escapes: OnceCell<Vec<EscapePlace>>,
 }
 
 /// Small, because a text may be all escapes.
@@ -42,34 +44,56 @@ impl<'d> DecodedString<'d> {
     /// Decodes what stands between the quotes. Nothing if it has an escape that JSON has not.
     pub(crate) fn new(raw: &'d str) -> Option<Self> {
         let bytes = raw.as_bytes();
-        let Some(first) = memchr::memchr(b'\\', bytes) else {
-            return Some(Self { text: Cow::Borrowed(raw), escapes: Vec::new() });
-        };
-        let mut text = String::with_capacity(raw.len());
-        let mut escapes = Vec::new();
-        let (mut done, mut next) = (0, Some(first));
-        while let Some(raw_start) = next {
-            text.push_str(raw.get(done..raw_start)?);
-            let (character, length) = read_escape(bytes.get(raw_start..)?)?;
-            let text_start = text.len();
+        let mut text = String::new();
+        let mut done = 0;
+        for found in memchr::memchr_iter(b'\\', bytes) {
+            if found < done {
+                // The second of two.
+                continue;
+            }
+            if text.capacity() == 0 {
+                // The places of escapes have 32 bits.
+                u32::try_from(raw.len()).ok()?;
+                text.reserve_exact(raw.len());
+            }
+            text.push_str(raw.get(done..found)?);
+            let (character, length) = read_escape(bytes.get(found..)?)?;
             text.push(character);
-            done = raw_start + length;
-            let in_text = (text_start, character.len_utf8());
-            escapes.push(EscapePlace::new(in_text, (raw_start, length))?);
-            next = memchr::memchr(b'\\', bytes.get(done..)?).map(|found| done + found);
+            done = found + length;
         }
-        text.push_str(raw.get(done..)?);
-        Some(Self { text: Cow::Owned(text), escapes })
+        let text = if done == 0 {
+            Cow::Borrowed(raw)
+        } else {
+            text.push_str(raw.get(done..)?);
+            Cow::Owned(text)
+        };
+        Some(Self { text, raw, escapes: OnceCell::new() })
     }
 
     /// Where in the raw content a place between two characters of the text stands.
     pub(crate) fn raw_place(&self, place: usize) -> usize {
-        let after = self.escapes.partition_point(|escape| (escape.text_start as usize) < place);
-        match after.checked_sub(1).and_then(|last| self.escapes.get(last)) {
+        let escapes = self.escapes.get_or_init(|| escapes_of(self.raw).unwrap_or_default());
+        let after = escapes.partition_point(|escape| (escape.text_start as usize) < place);
+        match after.checked_sub(1).and_then(|last| escapes.get(last)) {
             Some(escape) => escape.raw_end() + place.saturating_sub(escape.text_end()),
-            None => self.escapes.first().map_or(place, |first| place.min(first.raw_start as usize)),
+            None => escapes.first().map_or(place, |first| place.min(first.raw_start as usize)),
         }
     }
+}
+
+/// The escapes of a string that was decoded.
+fn escapes_of(raw: &str) -> Option<Vec<EscapePlace>> {
+    let mut escapes = Vec::new();
+    let (mut text_end, mut done) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', raw.as_bytes().get(done..)?) {
+        let raw_start = done + found;
+        let (character, length) = read_escape(raw.as_bytes().get(raw_start..)?)?;
+        let in_text = (text_end + found, character.len_utf8());
+        escapes.push(EscapePlace::new(in_text, (raw_start, length))?);
+        text_end = in_text.0 + in_text.1;
+        done = raw_start + length;
+    }
+    Some(escapes)
 }
 
 /// The character of the escape that begins here, and the escape's length.
@@ -126,7 +150,10 @@ mod tests {
         for (text, raw_place) in places {
             assert_eq!(decoded.raw_place(text), raw_place, "{text}");
         }
+        let many = DecodedString::new(r"\\\\\n").unwrap();
+        assert_eq!((many.text.as_ref(), many.raw_place(2)), ("\\\\\n", 4));
         assert!(DecodedString::new(r"\x").is_none());
+        assert!(DecodedString::new(r"\\\").is_none());
         assert!(DecodedString::new(r"\u12").is_none());
         assert_eq!(DecodedString::new("plain").unwrap().raw_place(3), 3);
     }

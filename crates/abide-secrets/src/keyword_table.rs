@@ -1,10 +1,12 @@
 //! Finds the keywords of all rules in one pass.
 //!
-//! Two bit tables, by the first four and the first three bytes of a keyword, rule out nearly every position
-//! of a text; only where a bit is set is a keyword compared. Making the tables costs a few microseconds,
-//! which an automaton for so many words does not, and a pass over a text reads each byte once.
+//! The first three bytes of all keywords rule out most positions of a text, and two bit tables, by the first
+//! four and the first three bytes, nearly all others; only where a bit is set is a keyword compared. Making the tables
+//! costs a few microseconds, which an automaton for so many words does not, and a pass over a text reads each byte once.
 
 use std::borrow::Cow;
+
+use crate::prefix_set::PrefixSet;
 
 /// What a keyword stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,10 @@ impl Keyword {
         let length = self.text.len().min(bytes.len());
         let there = bytes.get(..length).unwrap_or_default();
         let own = self.text.get(..length).unwrap_or_default();
+        // The first bytes are the same as a rule; the last are seldom.
+        if there.last().map(|byte| byte | 0x20) != own.last().map(|byte| byte | 0x20) {
+            return KeywordMatch::Not;
+        }
         let same = if self.exact { there == own } else { there.eq_ignore_ascii_case(own) };
         match (same, length == self.text.len()) {
             (false, _) => KeywordMatch::Not,
@@ -65,8 +71,8 @@ const CASE: u32 = 0x2020_2020;
 
 /// The keywords, by their first bytes.
 pub(crate) struct KeywordTable {
-    /// The first two bytes of all keywords: most places in a text are passed over by them.
-    two: Box<[u64; WORDS]>,
+    /// The first three bytes of all keywords: most places in a text are passed over by them.
+    begun: PrefixSet,
     four: Box<[u64; WORDS]>,
     three: Box<[u64; WORDS]>,
     /// Keywords in the order of their prefixes.
@@ -90,7 +96,7 @@ impl KeywordTable {
         keywords.sort_unstable_by_key(|keyword| prefix_of(&keyword.text));
         let size = (keywords.len() * 2).next_power_of_two().max(16);
         let mut table = Self {
-            two: Box::new([0; WORDS]),
+            begun: PrefixSet::new(),
             four: Box::new([0; WORDS]),
             three: Box::new([0; WORDS]),
             keywords: Vec::new(),
@@ -106,9 +112,8 @@ impl KeywordTable {
             if let Some(word) = bits.get_mut(hash >> 6) {
                 *word |= 1 << (hash & 63);
             }
-            let pair = pair_of(&keyword.text);
-            if let Some(word) = table.two.get_mut(pair >> 6) {
-                *word |= 1 << (pair & 63);
+            if let Some(three) = keyword.text.first_chunk() {
+                table.begun.insert(*three);
             }
             let mut slot = slot_of(prefix, size);
             while table.slots.get(slot).is_some_and(|taken| taken.prefix != 0) {
@@ -125,17 +130,36 @@ impl KeywordTable {
 
     /// The first position from `from` on where a keyword may begin.
     pub(crate) fn next_candidate(&self, bytes: &[u8], from: usize) -> Option<usize> {
-        let found = bytes.get(from..)?.windows(4).position(|window| self.may_begin(window))?;
-        Some(from + found)
+        let mut at = from;
+        while let Some(span) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+            if let Some(place) = self.first_begun(span) {
+                return Some(at + place);
+            }
+            at += PrefixSet::TOGETHER;
+        }
+        // What is left is shorter than a span; four bytes are needed for a keyword.
+        let rest = bytes.get(at..).filter(|rest| rest.len() >= 4)?;
+        let mut span = [0; PrefixSet::SPAN];
+        span.get_mut(..rest.len())?.copy_from_slice(rest);
+        self.first_begun(&span).filter(|place| place + 4 <= rest.len()).map(|place| at + place)
+    }
+
+    /// The first of the eight places of a span where a keyword may begin.
+    #[inline]
+    fn first_begun(&self, span: &[u8; PrefixSet::SPAN]) -> Option<usize> {
+        let mut begun = self.begun.begun(span);
+        while begun != 0 {
+            let place = begun.trailing_zeros() as usize;
+            if span.get(place..).is_some_and(|window| self.may_begin(window)) {
+                return Some(place);
+            }
+            begun &= begun - 1;
+        }
+        None
     }
 
     #[inline]
     fn may_begin(&self, window: &[u8]) -> bool {
-        let pair = pair_of(window);
-        let two_word = self.two.get((pair >> 6) & (WORDS - 1)).copied().unwrap_or(0);
-        if (two_word >> (pair & 63)) & 1 == 0 {
-            return false;
-        }
         let four = u32::from_be_bytes(window.first_chunk().copied().unwrap_or_default()) | CASE;
         let (four_bit, three_bit) = (bit_of(four), bit_of(four >> 8));
         let four_word = self.four.get((four_bit >> 6) & (WORDS - 1)).copied().unwrap_or(0);
@@ -144,7 +168,7 @@ impl KeywordTable {
     }
 
     /// The keywords that may begin with the first four of these bytes.
-    pub(crate) fn candidates(&self, bytes: &[u8]) -> impl Iterator<Item = &Keyword> {
+    pub(crate) fn candidates(&self, bytes: &[u8]) -> impl Iterator<Item = &Keyword> + Clone {
         let window: [u8; 4] = bytes.first_chunk().copied().unwrap_or_default();
         let four = u32::from_be_bytes(window) | CASE;
         let by_four = self.group(u64::from(four) | 4 << 32);
@@ -174,13 +198,6 @@ fn prefix_of(text: &[u8]) -> u64 {
         [a, b, c] => u64::from((u32::from_be_bytes([a, b, c, 0]) | CASE) >> 8) | 3 << 32,
         _ => 0,
     }
-}
-
-/// The first two bytes, as `may_begin` sees them.
-#[inline]
-fn pair_of(bytes: &[u8]) -> usize {
-    usize::from(u16::from_be_bytes(bytes.first_chunk().copied().unwrap_or_default()))
-        | CASE as usize & 0xffff
 }
 
 #[inline]
@@ -235,5 +252,67 @@ mod tests {
                 (36, "‹redacted:")
             ]
         );
+    }
+
+    #[test]
+    fn the_keywords_of_all_rules_are_found_as_by_comparing_each_at_every_place() {
+        let keywords = crate::RuleSet::load().unwrap().keywords;
+        let table = KeywordTable::new(keywords.clone());
+        let keywords: Vec<Keyword> =
+            keywords.into_iter().filter(|keyword| keyword.text.len() >= 3).collect();
+        let mut state = 1u64;
+        let mut below = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as usize % limit
+        };
+        let mut seen = 0;
+        for _ in 0..300 {
+            let mut text = Vec::new();
+            for _ in 0..below(8) {
+                let keyword = &keywords[below(keywords.len())].text;
+                let mut piece = keyword[..keyword.len() - below(3)].to_vec();
+                if below(3) == 0 {
+                    piece.make_ascii_uppercase();
+                }
+                text.extend((0..below(12)).map(|_| b' ' + below(95) as u8));
+                text.extend(piece);
+            }
+            let mut found = Vec::new();
+            let mut from = 0;
+            while let Some(place) = table.next_candidate(&text, from) {
+                for keyword in table.candidates(&text[place..]) {
+                    let compared = keyword.compare(&text[place..]);
+                    if compared != KeywordMatch::Not {
+                        found.push((place, keyword.text.clone(), keyword.exact, compared));
+                    }
+                }
+                from = place + 1;
+            }
+            let mut expected = Vec::new();
+            for place in 0..text.len().saturating_sub(3) {
+                for keyword in &keywords {
+                    let rest = &text[place..];
+                    let length = keyword.text.len().min(rest.len());
+                    let (own, there) = (&keyword.text[..length], &rest[..length]);
+                    if own == there || !keyword.exact && own.eq_ignore_ascii_case(there) {
+                        let compared = if length == keyword.text.len() {
+                            KeywordMatch::Whole
+                        } else {
+                            KeywordMatch::Cut
+                        };
+                        expected.push((place, keyword.text.clone(), keyword.exact, compared));
+                    }
+                }
+            }
+            let order =
+                |one: &(usize, Cow<'_, [u8]>, bool, KeywordMatch)| (one.0, one.1.to_vec(), one.2);
+            found.sort_by_key(order);
+            expected.sort_by_key(order);
+            assert_eq!(found, expected, "{}", String::from_utf8_lossy(&text));
+            seen += found.len();
+        }
+        assert!(seen > 500, "{seen}");
     }
 }

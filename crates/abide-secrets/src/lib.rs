@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod byte_class;
 mod dotenv;
 mod json_redaction;
 mod json_string;
@@ -32,6 +33,7 @@ mod own_rules;
 mod packed_rules;
 mod pem;
 mod plausibility;
+mod prefix_set;
 mod redactor;
 mod rule;
 mod rule_set;

@@ -1,10 +1,14 @@
 //! Private keys in PEM and OpenPGP armour, also with escaped line ends and without their end.
 
+use crate::byte_class::ByteClass;
+
 /// The longest key that is taken as a whole.
-pub(crate) const LONGEST_KEY: usize = 32 * 1024;
+const LONGEST_KEY: usize = 32 * 1024;
 /// How every block begins.
 pub(crate) const BEGINNING: &str = "-----BEGIN";
 const LONGEST_LABEL: usize = 100;
+/// A key has a run of base64 as long as this.
+const LEAST_RUN: usize = 40;
 
 /// What stands at the beginning of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,15 +17,38 @@ pub(crate) enum PemReading {
     Key(usize),
     /// More bytes are needed to tell.
     Unfinished,
-    /// Something else.
-    Other,
+    /// Something else, which was told by so many bytes.
+    Other {
+        /// How many.
+        looked_at: usize,
+    },
 }
 
-/// Reads the private key at the beginning of `bytes`, which are all there is if `ended`.
-///
-/// A key whose end is missing reaches as far as its lines look like a key's: output is often cut.
-pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
-    let Some(after) = bytes.strip_prefix(BEGINNING.as_bytes()) else { return PemReading::Other };
+impl PemReading {
+    /// How many bytes were read for it.
+    pub(crate) const fn work(self) -> u64 {
+        match self {
+            Self::Key(length) => length as u64,
+            Self::Other { looked_at } => looked_at as u64,
+            Self::Unfinished => 0,
+        }
+    }
+}
+
+/// What the head of a block says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PemHead {
+    /// A private key follows after so many bytes.
+    PrivateKey(usize),
+    /// More bytes are needed to tell.
+    Unfinished,
+    /// Something else, such as a certificate; so many bytes were read.
+    Other(usize),
+}
+
+/// Reads the head of the block at the beginning of `bytes`: what follows its label is not looked at.
+fn read_head(bytes: &[u8], ended: bool) -> PemHead {
+    let Some(after) = bytes.strip_prefix(BEGINNING.as_bytes()) else { return PemHead::Other(0) };
     let label_length = after
         .iter()
         .take(LONGEST_LABEL + 1)
@@ -29,13 +56,25 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
         .count();
     let (label, rest) = after.split_at_checked(label_length).unwrap_or((after, &[]));
     if rest.len() < 5 && !ended && label_length <= LONGEST_LABEL {
-        return PemReading::Unfinished;
+        return PemHead::Unfinished;
     }
     let label = label.strip_suffix(b" BLOCK").unwrap_or(label);
-    if !rest.starts_with(b"-----") || !label.ends_with(b"PRIVATE KEY") {
-        return PemReading::Other;
+    if rest.starts_with(b"-----") && label.ends_with(b"PRIVATE KEY") {
+        PemHead::PrivateKey(BEGINNING.len() + label_length + 5)
+    } else {
+        PemHead::Other(BEGINNING.len() + label_length)
     }
-    let head = bytes.len() - rest.len() + 5;
+}
+
+/// Reads the private key at the beginning of `bytes`, which are all there is if `ended`.
+///
+/// A key whose end is missing reaches as far as its lines look like a key's: output is often cut.
+pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
+    let head = match read_head(bytes, ended) {
+        PemHead::PrivateKey(head) => head,
+        PemHead::Unfinished => return PemReading::Unfinished,
+        PemHead::Other(looked_at) => return PemReading::Other { looked_at },
+    };
     let body_limit = bytes.len().min(LONGEST_KEY);
     let body = bytes.get(head..body_limit).unwrap_or_default();
     if let Some(end) = memchr::memmem::find(body, b"-----END") {
@@ -59,17 +98,19 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
         return if is_key_body(body.get(..end).unwrap_or_default()) {
             PemReading::Key(length)
         } else {
-            PemReading::Other
+            PemReading::Other { looked_at: length }
         };
     }
     if !ended && bytes.len() < LONGEST_KEY {
         return PemReading::Unfinished;
     }
-    let length = body.iter().take_while(|byte| is_body_byte(**byte)).count();
-    if is_key_body(body.get(..length).unwrap_or_default()) {
+    // Runs are found faster than the end of the body, and only keys have them.
+    let run_end = BASE64.run_end(body, LEAST_RUN);
+    let length = run_end.map_or(0, |_| body.iter().take_while(|byte| BODY.has(**byte)).count());
+    if run_end.is_some_and(|end| end <= length) {
         PemReading::Key(head + length)
     } else {
-        PemReading::Other
+        PemReading::Other { looked_at: body_limit }
     }
 }
 
@@ -93,7 +134,7 @@ pub(crate) fn is_begun_key(bytes: &[u8]) -> bool {
 
 /// Whether a line, or a part of one, may stand in a private key.
 fn is_key_text(line: &[u8]) -> bool {
-    is_key_field(line) || after_signs(line).iter().all(|byte| is_body_byte(*byte))
+    is_key_field(line) || after_signs(line).iter().all(|byte| BODY.has(*byte))
 }
 
 /// A line without the prompt, or the sign of a quote, that may stand before it.
@@ -119,38 +160,37 @@ fn is_key_field(line: &[u8]) -> bool {
         && name.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// Bytes of base64, its headers, and escaped or quoted line ends.
-const fn is_body_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'+' | b'/'
-                | b'='
-                | b'\\'
-                | b'"'
-                | b'\''
-                | b','
-                | b':'
-                | b'-'
-                | b'_'
-                | b' '
-                | b'\t'
-                | b'\r'
-                | b'\n'
-        )
-}
+/// Bytes of base64.
+static BASE64: ByteClass = ByteClass::of(&[
+    (b'a', b'z'),
+    (b'A', b'Z'),
+    (b'0', b'9'),
+    (b'+', b'+'),
+    (b'/', b'/'),
+    (b'=', b'='),
+]);
 
-/// Whether it has enough of a key: 40 bytes of base64 in a run.
+/// Bytes of base64, its headers, and escaped or quoted line ends.
+static BODY: ByteClass = ByteClass::of(&[
+    (b'a', b'z'),
+    (b'A', b'Z'),
+    (b'0', b'9'),
+    (b'+', b'-'),
+    (b'/', b'/'),
+    (b':', b':'),
+    (b'=', b'='),
+    (b'\\', b'\\'),
+    (b'"', b'"'),
+    (b'\'', b'\''),
+    (b'_', b'_'),
+    (b' ', b' '),
+    (b'\t', b'\n'),
+    (b'\r', b'\r'),
+]);
+
+/// Whether it has enough of a key: so many bytes of base64 in a run.
 fn is_key_body(body: &[u8]) -> bool {
-    let mut run = 0;
-    body.iter().any(|byte| {
-        run = if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=') {
-            run + 1
-        } else {
-            0
-        };
-        run >= 40
-    })
+    BASE64.run_end(body, LEAST_RUN).is_some()
 }
 
 #[cfg(test)]
@@ -185,11 +225,12 @@ mod tests {
         }
         assert_eq!(
             read_private_key(block("CERTIFICATE", "\n").as_bytes(), true),
-            PemReading::Other
+            PemReading::Other { looked_at: "-----BEGIN CERTIFICATE".len() }
         );
+        let shown = b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----";
         assert_eq!(
-            read_private_key(b"-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", true),
-            PemReading::Other
+            read_private_key(&[shown.as_slice(), b" and more"].concat(), true),
+            PemReading::Other { looked_at: shown.len() }
         );
     }
 

@@ -253,6 +253,9 @@ pub(crate) const fn allowed_work(length: usize) -> u64 {
 
 /// Joins findings that overlap. The longest names the mark, and of equals the most telling.
 pub(crate) fn merge_findings(findings: &mut Vec<SecretFinding>) {
+    if findings.len() < 2 {
+        return;
+    }
     findings.sort_unstable();
     let mut merged: Vec<(SecretFinding, usize)> = Vec::with_capacity(findings.len());
     for finding in findings.drain(..) {
@@ -286,5 +289,52 @@ mod tests {
         assert!(redactor.redact_text(&text).unwrap().is_unchanged());
         let json = format!("{{\"output\":{:?}}}", text);
         assert!(redactor.redact_json(&json).unwrap().is_unchanged());
+    }
+
+    /// Lines as those of a certificate, each another.
+    fn certificate(number: u64) -> String {
+        const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut block = String::from("-----BEGIN CERTIFICATE-----\n");
+        for _ in 0..20 {
+            for _ in 0..64 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                block.push(char::from(ALPHABET[(state >> 32) as usize % 64]));
+            }
+            block.push('\n');
+        }
+        block + "-----END CERTIFICATE-----\n"
+    }
+
+    #[test]
+    fn a_bundle_of_certificates_is_kept() {
+        let redactor =
+            Redactor::new(RuleSet::load().unwrap(), Literals::default(), MarkKey::new([7; 32]));
+        let half: String = (0..250).map(certificate).collect();
+        let bundle = half.repeat(2);
+        assert!(redactor.redact_text(&bundle).unwrap().is_unchanged());
+        let json = |text: &str| format!("{{\"output\":{text:?}}}");
+        assert!(redactor.redact_json(&json(&bundle)).unwrap().is_unchanged());
+
+        // A private key among them is marked, wherever a stream is cut.
+        let key = certificate(1).replace("CERTIFICATE", "RSA PRIVATE KEY");
+        let mixed = format!("{half}{key}{half}");
+        let redacted = redactor.redact_text(&mixed).unwrap();
+        assert_eq!(redacted.tally().total(), 1);
+        let kept = redacted.text().len() - 2 * half.len();
+        assert!(redacted.text()[half.len()..].starts_with("‹redacted:private-key:") && kept < 80);
+        let document = json(&mixed);
+        let in_json = redactor.redact_json(&document).unwrap();
+        assert_eq!(in_json.text(), json(redacted.text()));
+        let near = 20;
+        let tail = &mixed[half.len() - near..half.len() + key.len() + near];
+        let marked = redactor.redact_text(tail).unwrap().into_text();
+        for cut in 0..=near + "-----BEGIN RSA PRIVATE KEY-----".len() + 2 {
+            let mut stream = redactor.stream();
+            let out = stream.push(&tail[..cut]) + &stream.push(&tail[cut..]) + &stream.finish();
+            assert_eq!(out, marked, "{cut}");
+        }
     }
 }

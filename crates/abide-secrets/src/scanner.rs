@@ -4,9 +4,10 @@
 //! where the window is not there yet, so that what it finds does not depend on how a text was cut. It never looks
 //! across a mark. Its work is bounded by counting the bytes of the windows.
 
+use crate::byte_class::ByteClass;
 use crate::keyword_table::{KeywordMatch, KeywordTarget};
 use crate::mark::{LONGEST_MARK, MarkReading, first_mark, read_mark};
-use crate::pem::{LONGEST_KEY, PemReading, read_private_key};
+use crate::pem::{PemReading, read_private_key};
 use crate::redactor::ScanRules;
 use crate::rule::{Rule, SecretMatch};
 
@@ -35,7 +36,7 @@ pub(crate) enum FindingRule {
 }
 
 /// How much work each byte of a text may cost, in bytes of windows, and how much any text may.
-pub(crate) const WORK_PER_BYTE: u64 = 16;
+pub(crate) const WORK_PER_BYTE: u64 = 8;
 pub(crate) const WORK_PER_TEXT: u64 = 256 * 1024;
 /// Beyond this, a window ends at white space or a quote: no secret that long has one.
 const LONG_WINDOW: usize = 512;
@@ -113,7 +114,8 @@ impl Scanner {
             };
             self.position = view.offset + found;
             let rest = bytes.get(found..).unwrap_or_default();
-            for keyword in rules.table.candidates(rest).filter(|_| !view.ended) {
+            let candidates = rules.table.candidates(rest);
+            for keyword in candidates.clone().take(if view.ended { 0 } else { usize::MAX }) {
                 let waits = match keyword.compare(rest) {
                     KeywordMatch::Not => continue,
                     KeywordMatch::Cut => true,
@@ -136,7 +138,7 @@ impl Scanner {
                 }
             }
             self.position += 1;
-            for keyword in rules.table.candidates(rest) {
+            for keyword in candidates {
                 if keyword.compare(rest) != KeywordMatch::Whole {
                     continue;
                 }
@@ -149,12 +151,12 @@ impl Scanner {
                         }
                     }
                     KeywordTarget::Pem => {
-                        // Its end is looked for within the longest key.
-                        self.work += rest.len().min(LONGEST_KEY) as u64;
+                        let reading = read_private_key(rest, view.ended);
+                        self.work += reading.work();
                         if self.work > allowed {
                             return Err(ScanOverrun { bytes: (view.offset + bytes.len()) as u64 });
                         }
-                        if let PemReading::Key(length) = read_private_key(rest, view.ended) {
+                        if let PemReading::Key(length) = reading {
                             let end =
                                 first_mark(bytes, found, found + length).unwrap_or(found + length);
                             self.position = self.position.max(view.offset + end);
@@ -212,7 +214,7 @@ impl Scanner {
         } else {
             let head = found + LONG_WINDOW_HEAD;
             let tail = bytes.get(head..full.min(bytes.len())).unwrap_or_default();
-            match tail.iter().position(|byte| is_break(*byte)) {
+            match tail.iter().position(|byte| BREAKS.has(*byte)) {
                 Some(place) => head + place + 1,
                 None => full,
             }
@@ -329,20 +331,19 @@ impl Scanner {
 
 /// Whether there is a run of so many bytes without white space and quotes.
 fn has_run(bytes: &[u8], shortest: usize) -> bool {
-    if shortest < 2 {
-        return true;
-    }
-    let mut run = 0;
-    bytes.iter().any(|byte| {
-        run = if is_break(*byte) { 0 } else { run + 1 };
-        run >= shortest
-    })
+    shortest < 2 || UNBROKEN.run_end(bytes, shortest).is_some()
 }
 
 /// Bytes that stand in no token.
-const fn is_break(byte: u8) -> bool {
-    byte <= b' ' || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>')
-}
+static BREAKS: ByteClass = ByteClass::of(&[
+    (0, b' '),
+    (b'"', b'"'),
+    (b'\'', b'\''),
+    (b'`', b'`'),
+    (b'<', b'<'),
+    (b'>', b'>'),
+]);
+static UNBROKEN: ByteClass = BREAKS.others();
 
 const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'

@@ -2,7 +2,7 @@
 
 use crate::figure::median;
 use crate::page::{NOTHING, range_cell, short, table_head, table_row, value_cell};
-use crate::peers::appends::AppendRow;
+use crate::peers::appends::PlaceAppends;
 use crate::peers::entrant::SQLITE;
 
 const TITLES: [&str; 8] = [
@@ -17,7 +17,7 @@ const TITLES: [&str; 8] = [
 ];
 
 /// The table of one file system.
-pub(crate) fn append_table(title: &str, rows: &[AppendRow]) -> String {
+pub(crate) fn append_table(title: &str, PlaceAppends { rows, left_out }: &PlaceAppends) -> String {
     let mut text = format!("### On {title}\n\n{}", table_head(&TITLES, 2));
     for row in rows {
         let sqlite = rows.iter().find(|other| other.count == row.count && other.title == SQLITE);
@@ -34,5 +34,20 @@ pub(crate) fn append_table(title: &str, rows: &[AppendRow]) -> String {
             value_cell(row.writes.as_ref()),
         ]));
     }
+    if let Some(sentence) = left_out {
+        text.push_str(&format!("\n{sentence}\n"));
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_was_left_out() {
+        let left_out = Some("Not run: 100,000 messages: it takes long.".to_owned());
+        let table = append_table("btrfs", &PlaceAppends { rows: Vec::new(), left_out });
+        assert!(table.ends_with("|\n\nNot run: 100,000 messages: it takes long.\n"), "{table}");
+    }
 }

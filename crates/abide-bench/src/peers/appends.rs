@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::bench::Bench;
 use crate::figure::{Better, Figure, Target, median};
+use crate::page::short;
 use crate::peers::entrant::{ENTRANTS, Entrant, Starter};
 use crate::peers::work::{Answer, Operation, ask, write_messages};
 use crate::peers::{ATTEMPTS, BETWEEN, STEADY};
@@ -15,7 +16,10 @@ use crate::peers::{ATTEMPTS, BETWEEN, STEADY};
 const COUNTS: [usize; 3] = [1000, 10_000, 100_000];
 /// The raw measures, and who is set against them.
 const RAWS: [&str; 2] = ["raw", "raw-extended"];
-const NAMES: [&str; 4] = ["abide", "sqlite", "abide-pipe", "sqlite-python"];
+const NAMES: [&str; 6] =
+    ["abide", "abide-kept", "sqlite", "abide-pipe-rust", "abide-pipe", "sqlite-python"];
+/// Where a file that grows takes fewer appends in a second, the longest run is left out: it would take an hour.
+const SLOW: f64 = 3000.0;
 
 /// What one has shown at one number of messages.
 #[derive(Debug)]
@@ -99,6 +103,14 @@ impl AppendRun {
     }
 }
 
+/// What was measured in one place.
+#[derive(Debug)]
+pub(crate) struct PlaceAppends {
+    pub(crate) rows: Vec<AppendRow>,
+    /// What was left out because the place is slow, as a sentence.
+    pub(crate) left_out: Option<String>,
+}
+
 /// Appends in one directory.
 #[derive(Debug)]
 pub(crate) struct Appends<'a> {
@@ -108,18 +120,27 @@ pub(crate) struct Appends<'a> {
 
 impl Appends<'_> {
     /// Lets everybody append. Who cannot is not in the rows.
-    pub(crate) fn measure(&self) -> Outcome<Vec<AppendRow>> {
+    pub(crate) fn measure(&self) -> Outcome<PlaceAppends> {
         let dir = self.bench.fresh()?;
         let messages = dir.path().join("messages.jsonl");
         let counts = COUNTS.map(|count| self.bench.scale.of(count));
-        write_messages(self.bench.text(), counts.into_iter().max().unwrap_or(0), &messages)?;
-        let mut rows = Vec::new();
+        let most = counts.into_iter().max().unwrap_or(0);
+        write_messages(self.bench.text(), most, &messages)?;
+        let mut rows: Vec<AppendRow> = Vec::new();
         for count in counts {
+            if count == most && is_slow(&rows)? {
+                let reason =
+                    format!("a raw file takes fewer than {} appends a second here", short(SLOW));
+                self.bench.skip(&self.bench.name(&format!("peers.{count}.durable")), &reason);
+                let count = short(count as f64);
+                let left_out = Some(format!("Not run: {count} messages: {reason}."));
+                return Ok(PlaceAppends { rows, left_out });
+            }
             let measured = self.measure_count(&messages, count)?;
             measured.iter().try_for_each(|row| row.report(self.bench))?;
             rows.extend(measured);
         }
-        Ok(rows)
+        Ok(PlaceAppends { rows, left_out: None })
     }
 
     /// A line for each that cannot be run, with the reason.
@@ -193,6 +214,13 @@ impl Appends<'_> {
     }
 }
 
+/// Whether the raw file that grows was slow at the last number of messages.
+fn is_slow(rows: &[AppendRow]) -> Outcome<bool> {
+    let title = entrant(RAWS[0])?.title;
+    let raw = rows.iter().rev().find(|row| row.title == title);
+    Ok(raw.is_some_and(|row| row.growing.median() < SLOW))
+}
+
 /// How many times the larger one is the smaller.
 fn unsteadiness(one: f64, other: f64) -> f64 {
     one.max(other) / one.min(other)
@@ -201,4 +229,34 @@ fn unsteadiness(one: f64, other: f64) -> f64 {
 fn entrant(name: &str) -> Outcome<&'static Entrant> {
     let found = ENTRANTS.iter().find(|entrant| entrant.name == name);
     Ok(found.ok_or_else(|| format!("nobody is called {name}"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, count: usize, rate: f64) -> AppendRow {
+        let figure = || Figure::new("figure", "appends/s", Better::Higher, Target::None);
+        let mut growing = figure();
+        growing.push_with_raw(rate, rate);
+        let title = entrant(name).unwrap().title;
+        AppendRow { count, title, growing, extended: figure(), kib: None, writes: None }
+    }
+
+    #[test]
+    fn a_place_is_slow_by_its_raw_file_at_the_last_number_of_messages() {
+        let rows = |raw: f64| {
+            [row("raw", 1000, 9000.0), row("raw", 10_000, raw), row("abide", 10_000, 2000.0)]
+        };
+        assert!(is_slow(&rows(SLOW - 1.0)).unwrap());
+        assert!(!is_slow(&rows(SLOW)).unwrap());
+        assert!(!is_slow(&[]).unwrap());
+    }
+
+    #[test]
+    fn everybody_in_the_table_is_known() {
+        for name in RAWS.iter().chain(&NAMES) {
+            assert_eq!(entrant(name).unwrap().name, *name);
+        }
+    }
 }

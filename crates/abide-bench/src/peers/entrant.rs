@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use crate::Outcome;
 use crate::calibration::Growth;
 use crate::peers::library::Library;
+use crate::peers::pipe::{PROGRAM, RecordPipe};
 use crate::peers::raw::Raw;
 use crate::peers::sqlite::Sqlite;
 use crate::peers::work::Peer;
@@ -18,8 +19,10 @@ pub(crate) enum Inside {
     Raw,
     RawExtended,
     Abide,
+    AbideKept,
     AbideSealed,
     AbideBuffered,
+    AbidePipe,
     Sqlite,
 }
 
@@ -29,8 +32,10 @@ impl Inside {
             Self::Raw => &Raw(Growth::Growing),
             Self::RawExtended => &Raw(Growth::Extended),
             Self::Abide => &Library::AsItIs,
+            Self::AbideKept => &Library::SecretsKept,
             Self::AbideSealed => &Library::Sealed,
             Self::AbideBuffered => &Library::Buffered,
+            Self::AbidePipe => &RecordPipe,
             Self::Sqlite => &Sqlite,
         }
     }
@@ -98,12 +103,14 @@ impl Entrant {
 pub(crate) const SQLITE: &str = "SQLite WAL FULL, Rust";
 
 /// Everyone, in the order of the table.
-pub(crate) const ENTRANTS: [Entrant; 11] = [
+pub(crate) const ENTRANTS: [Entrant; 13] = [
     Entrant::inside("raw", "raw, Rust", Side::Raw, Inside::Raw),
     Entrant::inside("raw-extended", "raw, extended, Rust", Side::Raw, Inside::RawExtended),
     Entrant::inside("abide", "**abide**, library", Side::Ours, Inside::Abide),
+    Entrant::inside("abide-kept", "**abide**, secrets kept", Side::Ours, Inside::AbideKept),
     Entrant::inside("abide-sealed", "**abide**, sealed", Side::Ours, Inside::AbideSealed),
     Entrant::inside("sqlite", SQLITE, Side::Theirs, Inside::Sqlite),
+    Entrant::inside("abide-pipe-rust", "**abide**, pipe, Rust", Side::Ours, Inside::AbidePipe),
     Entrant::python("raw-python", "raw, Python", Side::Raw, ["plain", "raw.py"]),
     Entrant::python(
         "abide-pipe",
@@ -158,7 +165,7 @@ impl Entrant {
             Code::Inside(inside) => {
                 let name = inside.to_possible_value().ok_or("a peer without a name")?;
                 let mut command = Command::new(std::env::current_exe()?);
-                command.args(["peer", name.get_name()]);
+                command.args(["peer", name.get_name()]).env(PROGRAM, &starter.abide);
                 command
             }
             Code::Python { file, environment } => {
@@ -169,7 +176,7 @@ impl Entrant {
                 let scripts = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/peers"));
                 let mut command = Command::new(python);
                 command.arg(scripts.join(file)).env("PYTHONDONTWRITEBYTECODE", "1");
-                command.env("ABIDE", &starter.abide);
+                command.env(PROGRAM, &starter.abide);
                 command
             }
         })

@@ -8,6 +8,7 @@ use abide::{
     event::{AnomalyPolicy, Fact},
     maintenance::Upkeep,
     message::MessageContent,
+    secrets::Redaction,
 };
 
 use crate::Outcome;
@@ -16,11 +17,13 @@ use crate::fixture::Place;
 use crate::peers::clock::{Appended, Clock};
 use crate::peers::work::{Loaded, Peer, Turns};
 
-/// What becomes of the segments that are full, and of what is appended.
+/// What becomes of the segments that are full, of what is appended, and of secrets in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Library {
     /// The writer seals them in its idle time, if it has any.
     AsItIs,
+    /// As it is, but secrets are recorded as they are: no text is scanned.
+    SecretsKept,
     /// They are sealed after the last append.
     Sealed,
     /// As it is, but what is appended in a turn is not synced.
@@ -51,7 +54,11 @@ impl Peer for Library {
 
     fn append(&self, dir: &Path, texts: &[String]) -> Outcome<Appended> {
         let place = Place::of(dir, Upkeep::Beside)?;
-        let session = place.store.create_or_get(KEY, NewSession::default())?;
+        let store = match self {
+            Self::SecretsKept => place.store.clone().with_redaction(Redaction::off()),
+            _ => place.store.clone(),
+        };
+        let session = store.create_or_get(KEY, NewSession::default())?;
         let id = session.id();
         let clock = Clock::start();
         for text in texts {

@@ -10,6 +10,7 @@ mod clock;
 mod entrant;
 mod library;
 mod many_table;
+mod pipe;
 mod places;
 mod raw;
 mod sqlite;

@@ -25,8 +25,8 @@ pub(crate) fn measure(
     let mut filled = vec![format!("{heading}\n")];
     let mut on = |place: &str, title: &str, bench: &Bench| -> Outcome {
         if arguments.wants(Part::Appends) {
-            let rows = Appends { bench, starter }.measure()?;
-            appends.push(append_table(title, &rows));
+            let shown = Appends { bench, starter }.measure()?;
+            appends.push(append_table(title, &shown));
         }
         if arguments.wants(Part::Many) {
             append::sessions(bench)?;
