@@ -191,6 +191,7 @@ fn report_changes_told(changes: &[ChangedPath], objects: Option<&dyn Objects>) -
         "  {created} to create, {changed} to change, {deleted} to delete{renamed}; everything else \
          is kept"
     ));
+    lines.extend(secret_files_told(changes.iter().map(|changed| &changed.path[..])));
     lines
 }
 
@@ -280,21 +281,24 @@ pub(crate) fn report_files_told(root: &str, files: &RestorePlan) -> Vec<String> 
         count(RestoreAction::Change) + count(RestoreAction::Chmod),
         count(RestoreAction::Delete)
     ));
-    let secrets = files.steps.iter().filter(|step| holds_secrets(&step.path));
-    let secrets: Vec<String> = secrets.map(|step| shown(&step.path).to_string()).collect();
-    if let Some((first, more)) = secrets.split_first() {
-        let more =
-            if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        lines.push(format!("  among them what usually holds secrets: {first}{more}"));
-    }
+    lines.extend(secret_files_told(files.steps.iter().map(|step| &step.path[..])));
     lines.extend(report_kept_told(files));
     lines
 }
 
-/// Whether a file usually holds secrets, by its name.
-fn holds_secrets(path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    str::from_utf8(name).is_ok_and(is_secret_file_name)
+/// Names those of the paths that usually hold secrets.
+fn secret_files_told<'p>(paths: impl Iterator<Item = &'p [u8]>) -> Option<String> {
+    let holds_secrets = |path: &&[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        str::from_utf8(name).is_ok_and(is_secret_file_name)
+    };
+    let mut secrets = paths.filter(holds_secrets);
+    let first = secrets.next()?;
+    let more = match secrets.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("  among them what usually holds secrets: {}{more}", shown(first)))
 }
 
 const fn restore_action_word(action: RestoreAction) -> &'static str {

@@ -223,7 +223,7 @@ fn what_is_erased_there_stays_erased_there() {
     assert!(!shown().stdout().contains(SECRET));
     assert_eq!(holding(&far, SECRET), [""; 0]);
     far.run(&["cleanup", "--keep", "0", "--yes"]).success();
-    let bundle = near.path("older.abide");
+    let bundle = near.project().join("older.abide");
     let bundle = bundle.to_str().unwrap();
     let dry = far.run(&["import", bundle, "--dry-run"]).success();
     assert!(dry.stderr.contains("would stay erased; `--forget` brings it back"), "{dry:?}");
