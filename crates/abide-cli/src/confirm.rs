@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::command_output::status;
 use crate::error::CommandError;
@@ -61,37 +61,43 @@ pub(crate) fn ask_line(
     question: &str,
     interrupted: Option<&AtomicBool>,
 ) -> Result<String, CommandError> {
-    let answer = read_answer(question, interrupted)?;
-    if answer.is_none() {
+    let answer = read_answer(question, interrupted, None)?;
+    if is_confirmation_interrupted(interrupted) {
         confirmation_refused()?;
     }
     Ok(answer.unwrap_or_default())
 }
 
-/// Reads an answer from the terminal; `None` where Ctrl-C set the flag.
+/// Reads an answer from the terminal; `None` where Ctrl-C set the flag, the input has ended, or
+/// nobody answers for so long.
 pub(crate) fn read_answer(
     question: &str,
     interrupted: Option<&AtomicBool>,
+    wait: Option<Duration>,
 ) -> Result<Option<String>, CommandError> {
+    let until = wait.map(|wait| Instant::now() + wait);
     let _ = write!(io::stderr(), "{question}");
     // A signal does not interrupt the read, so a thread reads; it ends with the process.
     let (sender, answers) = channel();
     std::thread::spawn(move || {
         let mut answer = String::new();
-        let _ = sender.send(io::stdin().read_line(&mut answer).map(|_| answer));
+        let read = io::stdin().read_line(&mut answer);
+        let _ = sender.send(read.map(|read| (read > 0).then_some(answer)));
     });
     let answer = loop {
         match answers.recv_timeout(PAUSE) {
             Ok(answer) => break answer?,
-            Err(RecvTimeoutError::Timeout) if !is_confirmation_interrupted(interrupted) => {}
+            Err(RecvTimeoutError::Timeout)
+                if !is_confirmation_interrupted(interrupted)
+                    && until.is_none_or(|until| Instant::now() < until) => {}
             Err(_) => {
                 let _ = writeln!(io::stderr());
-                break String::new();
+                break None;
             }
         }
     };
     let is_answer = !is_confirmation_interrupted(interrupted);
-    Ok(is_answer.then(|| answer.trim().to_owned()))
+    Ok(answer.filter(|_| is_answer).map(|answer| answer.trim().to_owned()))
 }
 
 /// Is it an answer that means no?

@@ -222,17 +222,24 @@ fn what_is_erased_there_stays_erased_there() {
     assert!(copied.stderr.contains("was erased in the destination before"), "{copied:?}");
     assert!(!shown().stdout().contains(SECRET));
     assert_eq!(holding(&far, SECRET), [""; 0]);
+    // Nor does a copy of a fork.
+    let fork = near.run(&["fork", &session]).success().stdout().trim().to_owned();
+    near.run(&["copy", "--to", to, &fork]).success();
+    assert_eq!(holding(&far, SECRET), [""; 0]);
     far.run(&["cleanup", "--keep", "0", "--yes"]).success();
     let bundle = near.project().join("older.abide");
     let bundle = bundle.to_str().unwrap();
     let dry = far.run(&["import", bundle, "--dry-run"]).success();
-    assert!(dry.stderr.contains("would stay erased; `--forget` brings it back"), "{dry:?}");
+    assert!(
+        dry.stderr.contains("would stay erased; to bring it back, import it with `--forget`"),
+        "{dry:?}"
+    );
     let told = far.run(&["import", bundle, "--json"]).success();
     assert_eq!(told.json_lines()[0]["kept_erased"].as_array().unwrap().len(), 2, "{told:?}");
     assert!(!shown().stdout().contains(SECRET));
     far.run(&["cleanup", "--keep", "0", "--yes"]).success();
     let back = far.run(&["import", bundle, "--forget"]).success();
-    assert!(!back.stderr.contains("erased"), "{back:?}");
+    assert!(back.stderr.contains("was erased here and is back"), "{back:?}");
     assert!(shown().stdout().contains(SECRET));
     far.run(&["doctor"]).success();
 }

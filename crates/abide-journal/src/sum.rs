@@ -5,7 +5,7 @@ use std::fmt;
 use abide_model::SessionId;
 
 /// The sum of a line: the first 120 bits of a BLAKE3 hash, as 20 characters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sum([u8; Sum::WIDTH]);
 
 impl Sum {

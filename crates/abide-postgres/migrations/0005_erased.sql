@@ -4,5 +4,5 @@ CREATE TABLE erased (
     session uuid NOT NULL,
     seq bigint NOT NULL,
     sum bytea NOT NULL,
-    PRIMARY KEY (session, seq)
+    PRIMARY KEY (session, seq, sum)
 );

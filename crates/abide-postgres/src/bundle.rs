@@ -47,19 +47,25 @@ struct TableEvent {
 /// A bundle compared with the table.
 struct BundleTableComparison {
     header: BundleHeader,
+    /// The project of a new session that names none.
+    project: Option<String>,
     /// The lines that are not in the table.
     rows: Vec<EventRow>,
     outcome: ImportOutcome,
     /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
-    /// Events whose data is in the bundle and was erased here before.
+    /// Events whose data is in the bundle and is or was erased here.
     kept_erased: Vec<Seq>,
+    /// Events whose data was erased here and comes back.
+    brought_back: Vec<(Seq, Sum)>,
 }
 
 impl BundleTableComparison {
     fn imported(self) -> ImportedBundle {
-        let Self { header: bundle, outcome, unerased, kept_erased, .. } = self;
-        ImportedBundle { bundle, outcome, unerased, kept_erased, notes: Vec::new() }
+        let Self { header: bundle, outcome, unerased, kept_erased, brought_back, .. } = self;
+        let brought_back = brought_back.into_iter().map(|(seq, _)| seq).collect();
+        let notes = Vec::new();
+        ImportedBundle { bundle, outcome, unerased, kept_erased, brought_back, notes }
     }
 }
 
@@ -204,9 +210,17 @@ impl PostgresStore {
         objects.sync()?;
         let rows = std::mem::take(&mut compared.rows);
         match compared.outcome {
-            ImportOutcome::Made => self.import_new_bundle(&compared.header, project, rows)?,
+            ImportOutcome::Made => {
+                let project = compared.project.as_deref();
+                let brings_back = !compared.brought_back.is_empty();
+                self.import_new_bundle(&compared.header, project, rows, brings_back)?;
+            }
             ImportOutcome::Forwarded { .. } => self.append_bundle(&compared.header, rows, wait)?,
             ImportOutcome::Same | ImportOutcome::Behind { .. } => {}
+        }
+        if !compared.brought_back.is_empty() {
+            // Best effort: what is here is not left out of it again.
+            let _ = self.forget_erased(compared.header.session, &compared.brought_back);
         }
         Ok(compared.imported())
     }
@@ -235,8 +249,10 @@ impl PostgresStore {
         };
         let mut rows = Vec::new();
         let mut seen = HashSet::new();
-        let (mut unerased, mut kept_erased) = (Vec::new(), Vec::new());
-        let erased = self.erased_sums(id)?;
+        let (mut unerased, mut kept_erased, mut brought_back) =
+            (Vec::new(), Vec::new(), Vec::new());
+        let (erased, brings_back) = (self.erased_of(id)?, bundle.brings_back_erased());
+        let mut project = project.map(str::to_owned);
         // Objects that no line has named yet. The next line names most of them.
         let mut waiting: HashMap<ObjectHash, Vec<u8>> = HashMap::new();
         while let Some(record) = bundle.next()? {
@@ -248,24 +264,35 @@ impl PostgresStore {
                 BundleRecord::Line(line) => line,
             };
             let erased_here;
+            let is_whole = !matches!(line.body(), LinePayload::Erased { .. });
             match known.get(&line.seq) {
                 Some(ours) if ours.sum == line.sum => {
                     seen.insert(line.seq);
                     erased_here = ours.erased;
-                    if matches!(line.body(), LinePayload::Erased { .. }) && !ours.erased {
-                        unerased.push(line.seq);
+                    match (is_whole, ours.erased) {
+                        (false, false) => unerased.push(line.seq),
+                        (true, true) => kept_erased.push(line.seq),
+                        _ => {}
                     }
                 }
                 Some(_) => {
                     return Err(ImportError::Diverged { session: id, seq: line.seq });
                 }
                 None => {
+                    // What says how the session is read is never erased.
+                    let may_be = line.head().is_some_and(|head| !head.kind.is_structural());
+                    let was_erased = is_whole
+                        && may_be
+                        && erased.contains(&(line.seq, line.sum.as_ascii().to_vec()));
+                    erased_here = was_erased && !brings_back;
                     if here.is_none() && rows.is_empty() {
-                        self.check_bundle_key(&line, id, project)?;
+                        if erased_here {
+                            // The project is known also where the first event is erased.
+                            project = project_and_key(&line).0.or(project);
+                        } else {
+                            self.check_bundle_key(&line, id, project.as_deref())?;
+                        }
                     }
-                    let whole = !matches!(line.body(), LinePayload::Erased { .. });
-                    erased_here = whole
-                        && erased.get(&line.seq).is_some_and(|sum| sum == line.sum.as_ascii());
                     let line_bytes = if erased_here {
                         kept_erased.push(line.seq);
                         let mut bytes = line.erased();
@@ -273,6 +300,9 @@ impl PostgresStore {
                         bytes.pop();
                         bytes
                     } else {
+                        if was_erased {
+                            brought_back.push((line.seq, line.sum));
+                        }
                         line.bytes().to_vec()
                     };
                     rows.push(EventRow { seq: line.seq, sum: line.sum, line: line_bytes });
@@ -291,7 +321,15 @@ impl PostgresStore {
             (Some(_), None) if seen.len() < known.len() => ImportOutcome::Behind { here: last },
             (Some(_), None) => ImportOutcome::Same,
         };
-        Ok(BundleTableComparison { header, rows, outcome, unerased, kept_erased })
+        Ok(BundleTableComparison {
+            header,
+            project,
+            rows,
+            outcome,
+            unerased,
+            kept_erased,
+            brought_back,
+        })
     }
 
     /// The sums of a session's own events, and which of them are erased.
@@ -377,6 +415,7 @@ impl PostgresStore {
         header: &BundleHeader,
         told: Option<&str>,
         rows: Vec<EventRow>,
+        brings_back: bool,
     ) -> Result<(), ImportError> {
         let id = header.session;
         let parent = header.parent.map(|parent| parent.session);
@@ -425,6 +464,9 @@ impl PostgresStore {
                         let lease = "INSERT INTO lease (sid) VALUES ($1)";
                         transaction.execute(lease, &[&sid]).await?;
                         put_bundle_rows(&transaction, sid, &rows).await?;
+                        if !brings_back {
+                            refuse_erased_rows(&transaction, session, &rows).await?;
+                        }
                         transaction.commit().await?;
                         Ok(())
                     })
@@ -522,6 +564,36 @@ async fn put_bundle_rows(
         let lines: Vec<&[u8]> = chunk.iter().map(|row| &row.line[..]).collect();
         let given: [&(dyn ToSql + Sync); 4] = [&sid, &seqs, &sums, &lines];
         transaction.execute(&statement, &given).await?;
+    }
+    Ok(())
+}
+
+/// An error if data of these lines was erased here while the bundle was read, and the session was
+/// removed.
+async fn refuse_erased_rows(
+    transaction: &deadpool_postgres::Transaction<'_>,
+    session: SessionId,
+    rows: &[EventRow],
+) -> Result<(), ServerError> {
+    let id = Uuid::from_bytes(*session.as_bytes());
+    let sql = "SELECT seq, sum FROM erased WHERE session = $1";
+    for erased in transaction.query(sql, &[&id]).await? {
+        let (seq, sum): (i64, &[u8]) = (erased.try_get(0)?, erased.try_get(1)?);
+        let row = rows.iter().find(|row| place(row.seq.0) == seq && row.sum.as_ascii() == sum);
+        let is_whole = row.and_then(|row| JournalLine::read(&row.line).ok()).is_some_and(|line| {
+            let structural = line.head().is_none_or(|head| head.kind.is_structural());
+            !structural && !matches!(line.body(), LinePayload::Erased { .. })
+        });
+        if is_whole {
+            return Err(StoreError::Storage {
+                action: "put a session into",
+                place: format!("session {session}"),
+                source: Arc::new(std::io::Error::other(format!(
+                    "event {seq} was just erased; try again"
+                ))),
+            }
+            .into());
+        }
     }
     Ok(())
 }

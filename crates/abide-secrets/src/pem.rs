@@ -7,14 +7,21 @@ const LONGEST_KEY: usize = 32 * 1024;
 /// How every block begins.
 pub(crate) const BEGINNING: &str = "-----BEGIN";
 const LONGEST_LABEL: usize = 100;
+/// A search for one string costs as much for so many bytes as what else is done costs for one.
+const SEARCHED_AS_ONE: usize = 16;
 /// A key has a run of base64 as long as this.
 const LEAST_RUN: usize = 40;
 
 /// What stands at the beginning of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PemReading {
-    /// A private key of this length.
-    Key(usize),
+    /// A private key.
+    Key {
+        /// Its length.
+        length: usize,
+        /// What it took to find its end, in bytes.
+        work: usize,
+    },
     /// More bytes are needed to tell.
     Unfinished,
     /// Something else, which was told by so many bytes.
@@ -28,8 +35,7 @@ impl PemReading {
     /// How many bytes were read for it.
     pub(crate) const fn work(self) -> u64 {
         match self {
-            Self::Key(length) => length as u64,
-            Self::Other { looked_at } => looked_at as u64,
+            Self::Key { work, .. } | Self::Other { looked_at: work } => work as u64,
             Self::Unfinished => 0,
         }
     }
@@ -96,7 +102,7 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
         }
         let length = head + end + 8 + label + dashes;
         return if is_key_body(body.get(..end).unwrap_or_default()) {
-            PemReading::Key(length)
+            PemReading::Key { length, work: length }
         } else {
             PemReading::Other { looked_at: length }
         };
@@ -108,7 +114,11 @@ pub(crate) fn read_private_key(bytes: &[u8], ended: bool) -> PemReading {
     let run_end = BASE64.run_end(body, LEAST_RUN);
     let length = run_end.map_or(0, |_| body.iter().take_while(|byte| BODY.has(**byte)).count());
     if run_end.is_some_and(|end| end <= length) {
-        PemReading::Key(head + length)
+        // All of it was searched for the end, which costs little for each byte.
+        PemReading::Key {
+            length: head + length,
+            work: head + length + body_limit / SEARCHED_AS_ONE,
+        }
     } else {
         PemReading::Other { looked_at: body_limit }
     }
@@ -212,7 +222,7 @@ mod tests {
                 let text = format!("{key}\nand more");
                 assert_eq!(
                     read_private_key(text.as_bytes(), true),
-                    PemReading::Key(key.len()),
+                    PemReading::Key { length: key.len(), work: key.len() },
                     "{key}"
                 );
                 for cut in 11..key.len() {
@@ -275,6 +285,10 @@ mod tests {
         let key = block("PRIVATE KEY", "\n");
         let cut = &key[..key.len() - 27];
         let text = format!("{cut}[truncated]");
-        assert_eq!(read_private_key(text.as_bytes(), true), PemReading::Key(cut.len()));
+        let work = cut.len() + text.len() / SEARCHED_AS_ONE;
+        assert_eq!(
+            read_private_key(text.as_bytes(), true),
+            PemReading::Key { length: cut.len(), work }
+        );
     }
 }

@@ -156,7 +156,7 @@ impl Scanner {
                         if self.work > allowed {
                             return Err(ScanOverrun { bytes: (view.offset + bytes.len()) as u64 });
                         }
-                        if let PemReading::Key(length) = reading {
+                        if let PemReading::Key { length, .. } = reading {
                             let end =
                                 first_mark(bytes, found, found + length).unwrap_or(found + length);
                             self.position = self.position.max(view.offset + end);

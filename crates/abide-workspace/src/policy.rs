@@ -38,8 +38,19 @@ pub enum SecretFiles {
     Omit,
 }
 
-/// The names of files that usually hold secrets, as patterns. With an ending, `id_…` is no key of SSH.
-pub const SECRET_FILE_NAMES: [&str; 5] = [".env*", "*.pem", "id_*", "!id_*.*", "credentials*"];
+/// The names of files that usually hold secrets, as patterns. With an ending, `id_…` is no key of SSH;
+/// directories of such names often hold code.
+pub const SECRET_FILE_NAMES: [&str; 9] = [
+    ".env*",
+    "*.pem",
+    "id_*",
+    "!id_*.*",
+    "credentials*",
+    "!.env*/",
+    "!*.pem/",
+    "!id_*/",
+    "!credentials*/",
+];
 
 impl SecretFiles {
     /// Its name in the settings.
@@ -161,8 +172,9 @@ mod tests {
             "my-credentials",
             "x",
         ] {
-            let matched = matches!(patterns.matched(name, false), Match::Ignore(_));
-            assert_eq!(is_secret_file_name(name), matched, "{name}");
+            let matched = |is_dir| matches!(patterns.matched(name, is_dir), Match::Ignore(_));
+            assert_eq!(is_secret_file_name(name), matched(false), "{name}");
+            assert!(!matched(true), "{name}/");
         }
     }
 }

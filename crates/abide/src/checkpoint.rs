@@ -105,8 +105,7 @@ pub struct CheckpointRequest {
     /// If the workspace cannot be captured, record that in the checkpoint instead of failing.
     pub lenient: bool,
     /// Look for state that is ignored and for files that usually hold secrets. The caller shows
-    /// [`RecordedCheckpoint::ignored_state`] and [`RecordedCheckpoint::secret_files`]: they are not
-    /// found again.
+    /// [`RecordedCheckpoint::ignored_state`]: it is not found again.
     pub names_ignored: bool,
     /// Progress callback and cancellation flag for the snapshot.
     pub watch: Watch,
@@ -128,8 +127,8 @@ pub struct RecordedCheckpoint {
     /// What looks like state of the project and is not in the snapshot because it is ignored: paths
     /// that were not reported for this workspace before. Empty unless the request asks for it.
     pub ignored_state: Vec<String>,
-    /// Captured files that usually hold secrets, if `workspace.secrets` is not set: paths that were
-    /// not reported for this workspace before. Empty unless the request asks for it.
+    /// Captured files that usually hold secrets, if `workspace.secrets` is not set. Empty unless the
+    /// request asks for it.
     pub secret_files: Vec<String>,
     /// Large files that the checkpoint before does not hold and that git does not track.
     pub large_files: Vec<LargeFile>,
@@ -301,7 +300,7 @@ impl Store {
         let (ignored_state, secret_files) = match (&taken, &root) {
             (Some(taken), Some(root)) if request.names_ignored => (
                 self.unreported_state(root, &*objects, &taken.snapshot),
-                self.unreported_secret_files(root, &*objects, &taken.snapshot),
+                self.secret_files(root, &*objects, &taken.snapshot),
             ),
             _ => Default::default(),
         };

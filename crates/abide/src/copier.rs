@@ -8,7 +8,7 @@
 //! Payloads that are erased in the source but still present in the target are reported, and erased
 //! there only on request: the source may be somebody else's.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -71,6 +71,15 @@ pub struct Copier {
     there: HashSet<ObjectHash>,
     /// Sessions that would exist.
     made: HashSet<SessionId>,
+    /// The events of each session, of its ancestors too, whose data was erased in the target.
+    erased: HashMap<SessionId, HashSet<Seq>>,
+}
+
+/// What becomes of the bundle that a session is copied as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PassMode {
+    Check,
+    Import,
 }
 
 impl Copier {
@@ -86,6 +95,7 @@ impl Copier {
             reach: Reach::default(),
             there: HashSet::new(),
             made: HashSet::new(),
+            erased: HashMap::new(),
         }
     }
 
@@ -101,6 +111,7 @@ impl Copier {
             reach: Reach::default(),
             there: HashSet::new(),
             made: HashSet::new(),
+            erased: HashMap::new(),
         }
     }
 
@@ -139,7 +150,8 @@ impl Copier {
     pub fn copy(&mut self, session: SessionId) -> Result<CopiedSession, Error> {
         let mut notes = Vec::new();
         let copied = self.copy_objects(session, &mut notes)?;
-        let imported = match self.pass(session) {
+        let mode = if self.dry { PassMode::Check } else { PassMode::Import };
+        let imported = match self.pass(session, mode) {
             Err(Error::Import(ImportError::NoParent { parent, .. }))
                 if self.made.contains(&parent) =>
             {
@@ -181,10 +193,7 @@ impl Copier {
     ) -> Result<CopiedObjects, Error> {
         let source = self.from.objects()?;
         let view = self.from.view(&SessionRef::Id(session))?;
-        let erased_there: HashSet<Seq> = match &self.to {
-            Some(to) => to.erased_events(session)?.into_iter().collect(),
-            None => HashSet::new(),
-        };
+        let erased_there = self.erased_there(session)?;
         // Thinned checkpoints stay thinned, and what was erased there stays erased.
         let wanted = |entry: &CheckpointEntry| !entry.thinned && !erased_there.contains(&entry.seq);
         for entry in view.all_checkpoints()?.into_iter().filter(wanted) {
@@ -258,8 +267,33 @@ impl Copier {
         Ok(CopiedObjects { objects, bytes, wanted, target: Some(target) })
     }
 
+    /// The events of a session, of its ancestors too, whose data was erased in the target. Parents come
+    /// first, so theirs are known.
+    fn erased_there(&mut self, session: SessionId) -> Result<HashSet<Seq>, Error> {
+        let mut erased = HashSet::new();
+        if let Some(to) = &self.to
+            && to.has_erased(session)?
+        {
+            // Only a comparison line by line tells which.
+            match self.pass(session, PassMode::Check) {
+                Ok(checked) => erased.extend(checked.kept_erased),
+                // It is not there yet in a rehearsal, and then nothing of this session is.
+                Err(Error::Import(ImportError::NoParent { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let fields = self.from.view(&SessionRef::Id(session))?.state()?.core.fields;
+        if let Some(parent) = fields.parent
+            && let Some(theirs) = self.erased.get(&parent.session)
+        {
+            erased.extend(theirs.iter().filter(|seq| **seq <= parent.seq));
+        }
+        self.erased.insert(session, erased.clone());
+        Ok(erased)
+    }
+
     /// Copies the events: another thread writes the bundle that this one reads.
-    fn pass(&self, session: SessionId) -> Result<ImportedBundle, Error> {
+    fn pass(&self, session: SessionId, mode: PassMode) -> Result<ImportedBundle, Error> {
         let Some(to) = &self.to else { return self.would_make(session) };
         let project = self.project_there(to, session)?;
         let (reader, mut writer): (PipeReader, PipeWriter) =
@@ -271,9 +305,11 @@ impl Copier {
             let taken = BundleReader::open(Box::new(reader) as Box<dyn Read>)
                 .map(BundleReader::of_any_ratio)
                 .map_err(Error::from)
-                .and_then(|bundle| match self.dry {
-                    true => to.check_bundle_into_project(bundle, project.as_deref()),
-                    false => to.import_bundle_into_project(bundle, project.as_deref(), self.wait),
+                .and_then(|bundle| match mode {
+                    PassMode::Check => to.check_bundle_into_project(bundle, project.as_deref()),
+                    PassMode::Import => {
+                        to.import_bundle_into_project(bundle, project.as_deref(), self.wait)
+                    }
                 });
             let written = writing.join();
             match (taken, written) {

@@ -14,8 +14,8 @@ const MOST: usize = 20;
 
 impl Store {
     /// The captured files that usually hold secrets, by their names, if the settings do not say what
-    /// becomes of them: paths that were not reported for this workspace before.
-    pub(crate) fn unreported_secret_files(
+    /// becomes of them. Only the upper directories are looked at.
+    pub(crate) fn secret_files(
         &self,
         root: &Path,
         objects: &dyn Objects,
@@ -34,9 +34,15 @@ impl Store {
             found.len() < MOST
         });
         found.truncate(MOST);
+        found
+    }
+
+    /// Those of these files that were not named for this workspace before. They count as named from
+    /// here on.
+    pub fn unnamed_secret_files(&self, root: &Path, files: &[String]) -> Vec<String> {
         match self.stat_cache(root) {
-            Ok(cache) => unreported_paths(&cache.with_extension("secrets"), found),
-            Err(_) => found,
+            Ok(cache) => unreported_paths(&cache.with_extension("secrets"), files.to_vec()),
+            Err(_) => files.to_vec(),
         }
     }
 

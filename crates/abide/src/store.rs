@@ -659,16 +659,10 @@ impl Store {
         self.maintenance("erasing payloads")?.erase_payloads(session, seqs, wait)
     }
 
-    /// The events of a session that were erased here, also if the session was removed since. An
-    /// import leaves their data out.
-    pub fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error> {
-        self.maintenance("knowing what was erased")?.erased_events(session)
-    }
-
-    /// Forgets that events of a session were erased, so that an import brings their data back.
-    /// Returns how many.
-    pub fn forget_erased(&self, session: SessionId) -> Result<u64, Error> {
-        self.maintenance("knowing what was erased")?.forget_erased(session)
+    /// Whether events of a session were erased here, also if it was removed since. An import leaves
+    /// their data out.
+    pub(crate) fn has_erased(&self, session: SessionId) -> Result<bool, Error> {
+        self.maintenance("knowing what was erased")?.has_erased(session)
     }
 
     /// Updates the transcript of a session, if the store keeps one.

@@ -164,7 +164,11 @@ impl CopyArgs {
                     let noted =
                         |note: &str| warning(format_args!("session {}: {note}", short(*id)));
                     copied.notes.iter().for_each(|note| noted(note));
-                    if !copied.imported.kept_erased.is_empty() {
+                    let writes = matches!(
+                        copied.imported.outcome,
+                        ImportOutcome::Made | ImportOutcome::Forwarded { .. }
+                    );
+                    if writes && !copied.imported.kept_erased.is_empty() {
                         let erased = listed(&copied.imported.kept_erased);
                         let stays = if self.dry_run { "would stay" } else { "stays" };
                         noted(&format!(

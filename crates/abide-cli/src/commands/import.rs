@@ -28,7 +28,7 @@ use crate::scoped_store::ScopedStore;
 /// secrets is refused: `abide erase` removes them where it comes from, `--keep-secrets` takes it as it is.
 ///
 /// What was erased here stays erased: an older bundle does not bring it back, also after its session was
-/// removed. `--forget` takes it back.
+/// removed. `--forget` brings it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -76,6 +76,9 @@ struct ImportReport<'a> {
     /// Events whose data was erased here before, and was left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_erased: &'a Vec<Seq>,
+    /// Events whose data was erased here before, and is back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    brought_back: &'a Vec<Seq>,
     dry_run: bool,
 }
 
@@ -121,6 +124,7 @@ impl ImportArgs {
         // Read the header before a store is created for it.
         let bundle = BundleReader::open(input).map_err(|error| on(error.into()))?;
         let bundle = if self.large { bundle.of_any_ratio() } else { bundle };
+        let bundle = if self.forget { bundle.bringing_back_erased() } else { bundle };
         let (opened, imported) = if self.dry_run {
             match surroundings.find_store()? {
                 Some(opened) => {
@@ -134,9 +138,6 @@ impl ImportArgs {
             }
         } else {
             let opened = surroundings.open_or_init_store()?;
-            if self.forget {
-                opened.store.forget_erased(bundle.header().session)?;
-            }
             let imported = self.target(&opened).import_bundle(bundle, surroundings.wait);
             (Some(opened), imported.map_err(on)?)
         };
@@ -153,17 +154,20 @@ impl ImportArgs {
             ));
         }
         if !imported.kept_erased.is_empty() {
+            let is_new = imported.outcome == ImportOutcome::Made;
+            let way = if is_new { "" } else { "remove the session; then " };
             warning(format_args!(
-                "the data of {} was erased here before and {}",
+                "the data of {} was erased here and {} erased; to bring it back, {way}import it with \
+                 `--forget`",
                 listed(&imported.kept_erased),
-                match (self.forget, self.dry_run) {
-                    (true, _) => "would be brought back",
-                    (false, true) => "would stay erased; `--forget` brings it back",
-                    (false, false) => {
-                        "stays erased; to bring it back, remove the session and import it with \
-                         `--forget`"
-                    }
-                }
+                if self.dry_run { "would stay" } else { "stays" },
+            ));
+        }
+        if !imported.brought_back.is_empty() {
+            warning(format_args!(
+                "the data of {} was erased here and {} back",
+                listed(&imported.brought_back),
+                if self.dry_run { "would be brought" } else { "is" },
             ));
         }
         if self.json {
@@ -197,6 +201,7 @@ impl ImportArgs {
             here,
             unerased: &imported.unerased,
             kept_erased: &imported.kept_erased,
+            brought_back: &imported.brought_back,
             dry_run: self.dry_run,
         };
         serde_json::to_string(&report).unwrap_or_default()

@@ -37,6 +37,7 @@ pub struct BundleReader<R: Read> {
     /// The bundle may unpack to this many times the bytes read so far.
     ratio: Option<u64>,
     screen: Option<BundleScreen>,
+    brings_back_erased: bool,
     done: bool,
 }
 
@@ -93,8 +94,19 @@ impl<R: Read> BundleReader<R> {
         };
         let input = io::BufReader::with_capacity(READ, decoder().map_err(BundleError::Read)?);
         let (buffer, ratio) = (Vec::new(), Some(MAX_RATIO));
-        let (screen, done) = (None, false);
-        Ok(Self { input, header, check, hasher, offset, buffer, ratio, screen, done })
+        let (screen, brings_back_erased, done) = (None, false, false);
+        Ok(Self {
+            input,
+            header,
+            check,
+            hasher,
+            offset,
+            buffer,
+            ratio,
+            screen,
+            brings_back_erased,
+            done,
+        })
     }
 
     /// The first line. The title and the time are informative; everything else is checked.
@@ -114,6 +126,19 @@ impl<R: Read> BundleReader<R> {
     pub fn of_any_ratio(mut self) -> Self {
         self.ratio = None;
         self
+    }
+
+    /// Lets an import bring back data that was erased in the store.
+    #[must_use]
+    pub fn bringing_back_erased(mut self) -> Self {
+        self.brings_back_erased = true;
+        self
+    }
+
+    /// Whether an import may bring back data that was erased in the store.
+    #[must_use]
+    pub const fn brings_back_erased(&self) -> bool {
+        self.brings_back_erased
     }
 
     /// Lets somebody look at each record first. From a refused one on none is given out: the rest is

@@ -79,9 +79,11 @@ pub struct ImportedBundle {
     pub outcome: ImportOutcome,
     /// Events that are erased in the bundle but not in the store. An import erases nothing.
     pub unerased: Vec<Seq>,
-    /// Events whose data is in the bundle and was erased in the store before, so that it was left
-    /// out.
+    /// Events whose data is in the bundle and was erased in the store before: it was left out.
     pub kept_erased: Vec<Seq>,
+    /// Events whose data was erased in the store before and is there again, since the import was told
+    /// to bring it back.
+    pub brought_back: Vec<Seq>,
     /// What was found, and possibly repaired, in the existing session.
     pub notes: Vec<ReadFinding>,
 }
@@ -95,6 +97,7 @@ impl ImportedBundle {
             outcome: ImportOutcome::Made,
             unerased: Vec::new(),
             kept_erased: Vec::new(),
+            brought_back: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -132,11 +132,7 @@ impl Maintenance for LocalStore {
         Ok(self.eraser().apply(&plan, None, wait)?)
     }
 
-    fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error> {
-        Ok(self.eraser().erased_events(session)?)
-    }
-
-    fn forget_erased(&self, session: SessionId) -> Result<u64, Error> {
-        Ok(self.eraser().forget_erased(session)?)
+    fn has_erased(&self, session: SessionId) -> Result<bool, Error> {
+        Ok(self.eraser().has_erased(session)?)
     }
 }

@@ -169,12 +169,9 @@ pub trait Maintenance: fmt::Debug + Send + Sync {
         seqs: &[Seq],
         wait: Duration,
     ) -> Result<EraseOutcome, Error>;
-    /// The events of a session that were erased here, also if the session was removed since. An
-    /// import leaves their data out.
-    fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error>;
-    /// Forgets that events of a session were erased, so that an import brings their data back.
-    /// Returns how many.
-    fn forget_erased(&self, session: SessionId) -> Result<u64, Error>;
+    /// Whether events of a session were erased here, also if it was removed since. An import leaves
+    /// their data out.
+    fn has_erased(&self, session: SessionId) -> Result<bool, Error>;
 }
 
 /// Verifies sessions where there are no files for a doctor to examine.

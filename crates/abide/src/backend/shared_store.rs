@@ -365,12 +365,8 @@ impl Maintenance for SharedStore {
         Ok(erased)
     }
 
-    fn erased_events(&self, session: SessionId) -> Result<Vec<Seq>, Error> {
-        Ok(self.inner.erased_events(session)?)
-    }
-
-    fn forget_erased(&self, session: SessionId) -> Result<u64, Error> {
-        Ok(self.inner.forget_erased(session)?)
+    fn has_erased(&self, session: SessionId) -> Result<bool, Error> {
+        Ok(self.inner.has_erased(session)?)
     }
 }
 

@@ -1,6 +1,8 @@
 //! `abide save` and `abide checkpoint create`: make a checkpoint.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use abide::{
     CheckpointRequest, NewSession, SessionFields, SessionId, SessionRef,
@@ -12,7 +14,7 @@ use abide_transcript::escape;
 
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
-use crate::confirm::{is_refusal, on_terminal, read_answer};
+use crate::confirm::{on_terminal, read_answer};
 use crate::daily_cleanup::run_daily_cleanup;
 use crate::error::CommandError;
 use crate::interrupt::interrupt_flag;
@@ -211,19 +213,8 @@ impl CheckpointOptions {
         };
         session.close()?;
         drop(line);
-        let root = match &outcome {
-            CheckpointOutcome::Recorded(made) => {
-                made.checkpoint.workspace.as_ref().map(|it| PathBuf::from(&it.root))
-            }
-            CheckpointOutcome::Unchanged(_) => match request.workspace {
-                Some(root) => Some(root),
-                None => {
-                    let state = opened.store.view(&SessionRef::Id(id))?.state()?;
-                    Some(opened.store.workspace_root(id, &state.core.fields)?)
-                }
-            },
-        };
         let mut out = CommandOutput::stdout();
+        let secret_files;
         match outcome {
             CheckpointOutcome::Recorded(made) => {
                 if self.json {
@@ -232,8 +223,7 @@ impl CheckpointOptions {
                     out.line(told(&made))?;
                 }
                 tell_omissions(&made);
-                out.flush()?;
-                ask_about_secrets(&opened, root.as_deref(), &made.secret_files, self.json)?;
+                secret_files = made.secret_files.clone();
             }
             CheckpointOutcome::Unchanged(held) => {
                 let UnchangedCheckpoint { number, seq, .. } = held;
@@ -245,11 +235,28 @@ impl CheckpointOptions {
                     status("`abide save -m NAME` makes one anyway");
                 }
                 tell_ignored_state(&held.ignored_state);
-                out.flush()?;
-                ask_about_secrets(&opened, root.as_deref(), &held.secret_files, self.json)?;
+                secret_files = held.secret_files;
             }
         }
-        out.flush()
+        out.flush()?;
+        if secret_files.is_empty() {
+            return Ok(());
+        }
+        let root = match request.workspace {
+            Some(root) => root,
+            None => {
+                let state = opened.store.view(&SessionRef::Id(id))?.state()?;
+                opened.store.workspace_root(id, &state.core.fields)?
+            }
+        };
+        // An agent that has a terminal does not answer.
+        let is_person = request.trigger == Trigger::Hand && surroundings.session.is_none();
+        if is_person && !self.json && on_terminal() && io::stdout().is_terminal() {
+            ask_about_secrets(&opened, &root, &secret_files)
+        } else {
+            tell_secret_files(&opened.store.unnamed_secret_files(&root, &secret_files));
+            Ok(())
+        }
     }
 }
 
@@ -326,34 +333,46 @@ pub(super) fn tell_secret_files(files: &[String]) {
     }
 }
 
-/// Asks once what becomes of files that usually hold secrets. Without a terminal they are named.
+/// How long a person has to answer. Then the setting stays open.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// What a person says of files that usually hold secrets; `None` if that is no answer.
+fn secret_files_answer(answer: &str) -> Option<SecretFiles> {
+    match answer.to_lowercase().as_str() {
+        "" | "y" | "yes" => Some(SecretFiles::Keep),
+        "n" | "no" => Some(SecretFiles::Omit),
+        _ => None,
+    }
+}
+
+/// Asks what becomes of files that usually hold secrets, until it is answered once.
 fn ask_about_secrets(
     opened: &ScopedStore,
-    root: Option<&Path>,
+    root: &Path,
     files: &[String],
-    json: bool,
 ) -> Result<(), CommandError> {
-    let Some(root) = root.filter(|_| !files.is_empty()) else { return Ok(()) };
-    if json || !on_terminal() {
-        tell_secret_files(files);
-        return Ok(());
-    }
     status(format_args!(
         "In the checkpoint, and likely to hold secrets: {}",
         escape::text(&files.join(", "))
     ));
     let interrupted = interrupt_flag()?;
     let question = "Keep such files in checkpoints, so that a rewind brings them back? [Y/n] ";
-    let Some(answer) = read_answer(question, Some(&interrupted))? else { return Ok(()) };
-    if is_refusal(&answer) {
-        opened.store.set_secret_files(root, SecretFiles::Omit)?;
-        status(
-            "From the next checkpoint on they are left out (workspace.secrets = \"omit\"); \
-             `abide erase` takes them out of this one",
-        );
-    } else {
-        opened.store.set_secret_files(root, SecretFiles::Keep)?;
-        status("They are kept (workspace.secrets = \"keep\")");
+    let answer = read_answer(question, Some(&interrupted), Some(ANSWER)).unwrap_or_default();
+    let Some(chosen) = answer.as_deref().and_then(secret_files_answer) else {
+        status("That is not decided: the files stay in checkpoints until it is");
+        return Ok(());
+    };
+    if let Err(error) = opened.store.set_secret_files(root, chosen) {
+        let error = crate::error::on_one_line(&error);
+        warning(format_args!("the checkpoint is made, but the answer could not be kept: {error}"));
+        return Ok(());
+    }
+    match chosen {
+        SecretFiles::Keep => status("They are kept (workspace.secrets = \"keep\")"),
+        SecretFiles::Omit => status(
+            "From the next checkpoint on they are left out (workspace.secrets = \"omit\"); the \
+             checkpoints that have them keep them",
+        ),
     }
     Ok(())
 }

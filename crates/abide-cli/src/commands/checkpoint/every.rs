@@ -1,5 +1,6 @@
 //! `abide checkpoint every`: creates checkpoints at intervals, beside any agent.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
@@ -90,6 +91,7 @@ impl CheckpointEveryArgs {
             out: CommandOutput::stdout(),
             json: self.json,
             failure: None,
+            secret_files: BTreeSet::new(),
         };
         loop {
             match events.recv_timeout(PAUSE) {
@@ -148,9 +150,17 @@ struct CheckpointEveryReporter {
     json: bool,
     /// The last failure reported, until a checkpoint succeeds.
     failure: Option<String>,
+    /// Files that usually hold secrets and were named.
+    secret_files: BTreeSet<String>,
 }
 
 impl CheckpointEveryReporter {
+    fn tell_new_secret_files(&mut self, files: &[String]) {
+        let is_new = |file: &&String| self.secret_files.insert((*file).clone());
+        let new: Vec<String> = files.iter().filter(is_new).cloned().collect();
+        tell_secret_files(&new);
+    }
+
     fn tell(&mut self, event: &CheckpointerEvent) -> Result<(), CommandError> {
         match event {
             CheckpointerEvent::Started { interval } => {
@@ -172,11 +182,12 @@ impl CheckpointEveryReporter {
                     self.out.line(told(made))?;
                 }
                 tell_omissions(made);
+                self.tell_new_secret_files(&made.secret_files);
             }
             CheckpointerEvent::Unchanged(held) => {
                 self.failure = None;
                 tell_ignored_state(&held.ignored_state);
-                tell_secret_files(&held.secret_files);
+                self.tell_new_secret_files(&held.secret_files);
             }
             CheckpointerEvent::Failed(error) => {
                 let failure = format!("no checkpoint: {}", crate::error::on_one_line(error));

@@ -181,6 +181,18 @@ impl Doctor<'_> {
                 Repair::automatic("it is finished"),
             ));
         }
+        if let Some(number) = self.store.eraser().erased_record()?.unread_lines().next() {
+            findings.push(doctor_warning(
+                "unreadable-erasure",
+                FindingType::Structural,
+                FindingPlace::path(self.store.layout().erased()),
+                format!("line {number} names no erased event; nothing is imported while it is there"),
+                Repair::by_hand(
+                    "put the file back from a backup; or take the line out, and an older bundle may \
+                     bring back what it named",
+                ),
+            ));
+        }
         let quarantine = Quarantine::new(self.store);
         for record in quarantine.records()? {
             if !quarantine.is_done(&record.id) && !quarantine.is_undone(&record.id) {

@@ -1,10 +1,10 @@
 //! Erases payloads: a secret is removed from the journal, the objects, the index, the state and the
 //! transcript. The chain stays valid: the line keeps its head and its sums.
 //!
-//! 1. What is to be erased is recorded in `erasing`, so that the next erasure finishes one that was
+//! 1. Damage is found before anything is written.
+//! 2. What is to be erased is recorded in `erased` for good, so that no import brings it back.
+//! 3. It is recorded in `erasing`, so that the next erasure finishes one that was
 //!    interrupted. One that cannot be finished stays recorded and blocks no other.
-//! 2. Damage is found before anything is written.
-//! 3. What is erased is recorded in `erased` for good, so that no import brings it back.
 //! 4. Everything derived is dropped before the journal is changed.
 //! 5. Each segment is rewritten beside the old one and replaces it atomically.
 //! 6. Every object that nothing names any more is removed from the packs, whatever named it before.
@@ -16,7 +16,7 @@ pub(crate) mod erased_record;
 mod file_search;
 mod pending;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ struct FoundLines {
     /// Those that are not erased yet.
     replacements: Replacements,
     /// The sums of all of them.
-    sums: HashMap<Seq, Sum>,
+    sums: Vec<(Seq, Sum)>,
 }
 
 /// Erases payloads and files from a store.
@@ -264,8 +264,9 @@ impl Eraser<'_> {
             derived.push((fork, layout));
         }
         let found = self.find_lines(plan, &layout)?;
-        self.add_pending(unfinished)?;
+        // First: an erasure that is pending may be finished after its session was removed.
         self.record_erased(plan.session, &found.sums)?;
+        self.add_pending(unfinished)?;
         if plan.lines.iter().any(|line| line.kind == Kind::SESSION_CREATED) {
             self.keep_project(plan.session, &layout)?;
         }
@@ -459,7 +460,7 @@ impl Eraser<'_> {
                     if !wanted.contains(&line.seq) {
                         return ControlFlow::Continue(());
                     }
-                    sums.insert(line.seq, line.sum);
+                    sums.push((line.seq, line.sum));
                     if !matches!(line.body(), LinePayload::Erased { .. }) {
                         let new = erased_line(&line, ended);
                         replacements.entry(segment).or_default().push((offset, end, new));

@@ -5,6 +5,7 @@
 //! before the next. So a crash leaves a new session absent or complete, and an existing one
 //! somewhere between its old and its new end.
 
+mod erased_lines;
 pub(crate) mod import_stage;
 
 use std::io::Read;
@@ -23,7 +24,7 @@ use abide_model::{Fact, Kind, ObjectHash, ReadFinding, Seq, SessionFields, Sessi
 use crate::derived::changed_sessions::ChangedMark;
 use crate::error::{storage_error, store_error};
 use crate::maintain::collector::AssumedRemovals;
-use crate::maintain::erase::erased_record::ErasedRecord;
+use crate::maintain::import::erased_lines::ErasedLines;
 use crate::maintain::import::import_stage::{ImportStage, clear_import_stage};
 use crate::maintain::named_snapshots::NamedSnapshots;
 use crate::maintain::session_remover::delete_for_removal;
@@ -58,9 +59,23 @@ impl Importer<'_> {
     /// one, else to the one that the store was opened for.
     pub fn import_of<R: Read>(
         &self,
+        bundle: BundleReader<R>,
+        project: Option<&str>,
+        wait: Duration,
+    ) -> Result<ImportedBundle, ImportError> {
+        let mut erased = ErasedLines::of(self.store, &bundle)?;
+        let imported = self.import_but(bundle, project, wait, &mut erased)?;
+        erased.forget(self.store);
+        Ok(erased.told(imported))
+    }
+
+    /// Imports a bundle but for what was erased here.
+    fn import_but<R: Read>(
+        &self,
         mut bundle: BundleReader<R>,
         project: Option<&str>,
         wait: Duration,
+        erased: &mut ErasedLines,
     ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
         if !self.store.is_made(id)? {
@@ -75,7 +90,7 @@ impl Importer<'_> {
             let stage = self.stage(id, (JOURNAL_VERSION, before_import(bundle.header())), wait)?;
             // Another import may have been first.
             if !self.store.is_made(id)? {
-                return self.import_new(bundle, project, stage);
+                return self.import_new(bundle, project, stage, erased);
             }
         }
         let layout = self.store.layout_of(id)?;
@@ -83,7 +98,7 @@ impl Importer<'_> {
         let events = bundle.header().last();
         if events > here {
             let lock = self.store.lock_session(id, &layout, wait)?;
-            return self.forward(bundle, &layout, lock, wait);
+            return self.forward(bundle, &layout, (lock, wait), erased);
         }
         let mut compared = self.compare(&mut bundle, id, None)?;
         let outcome = read_rest_of_import(&mut bundle, &compared)?;
@@ -121,18 +136,18 @@ impl Importer<'_> {
         }
         self.check_parent(bundle.header())?;
         let before = bundle.header().before().0;
-        let record = self.store.eraser().erased_record()?;
-        let mut kept_erased = Vec::new();
+        let mut erased = ErasedLines::of(self.store, &bundle)?;
         while let Some(found) = bundle.next()? {
             if let BundleRecord::Line(line) = found {
-                let erased = erased_here(&record, id, &line);
-                kept_erased.extend(erased.as_ref().map(|_| line.seq));
-                if line.seq == before.next() {
-                    self.check_key(&read_erased_line(erased.as_deref(), line)?, id, project)?;
+                let is_first = line.seq == before.next();
+                let project = is_first.then(|| project_of_line(&line, project)).flatten();
+                let line = erased.leave_out(line)?;
+                if is_first {
+                    self.check_key(&line, id, project.as_deref())?;
                 }
             }
         }
-        Ok(ImportedBundle { kept_erased, ..ImportedBundle::made(bundle.header().clone()) })
+        Ok(erased.told(ImportedBundle::made(bundle.header().clone())))
     }
 
     fn import_new<R: Read>(
@@ -140,21 +155,21 @@ impl Importer<'_> {
         mut bundle: BundleReader<R>,
         project: Option<&str>,
         mut stage: ImportStage,
+        erased: &mut ErasedLines,
     ) -> Result<ImportedBundle, ImportError> {
         let id = bundle.header().session;
         let mut beginning = ImportIdentity::default();
         let before = bundle.header().before().0;
-        let record = self.store.eraser().erased_record()?;
-        let mut kept_erased = Vec::new();
         while let Some(found) = bundle.next()? {
             match found {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
-                    let erased = erased_here(&record, id, &line);
-                    kept_erased.extend(erased.as_ref().map(|_| line.seq));
-                    let line = read_erased_line(erased.as_deref(), line)?;
-                    if line.seq == before.next() {
-                        beginning = self.check_key(&line, id, project)?;
+                    // The project is known also where the first event is erased.
+                    let is_first = line.seq == before.next();
+                    let project = is_first.then(|| project_of_line(&line, project)).flatten();
+                    let line = erased.leave_out(line)?;
+                    if is_first {
+                        beginning = self.check_key(&line, id, project.as_deref())?;
                     }
                     stage.line(&line)?;
                 }
@@ -162,7 +177,7 @@ impl Importer<'_> {
         }
         let end = stage.finish()?;
         self.publish(id, &beginning, &stage, end)?;
-        Ok(ImportedBundle { kept_erased, ..ImportedBundle::made(bundle.header().clone()) })
+        Ok(ImportedBundle::made(bundle.header().clone()))
     }
 
     /// Makes a staged, complete and durable session visible.
@@ -217,8 +232,8 @@ impl Importer<'_> {
         &self,
         mut bundle: BundleReader<R>,
         layout: &SessionLayout,
-        lock: Box<dyn StorageLock>,
-        wait: Duration,
+        (lock, wait): (Box<dyn StorageLock>, Duration),
+        erased: &mut ErasedLines,
     ) -> Result<ImportedBundle, ImportError> {
         let storage = self.store.storage();
         let id = bundle.header().session;
@@ -235,14 +250,11 @@ impl Importer<'_> {
             return Err(import_end_moved(layout).into());
         }
         self.check_room(bundle.left())?;
-        let record = self.store.eraser().erased_record()?;
         while let Some(found) = bundle.next()? {
             match found {
                 BundleRecord::Object { hash, bytes } => stage.object(hash, bytes)?,
                 BundleRecord::Line(line) => {
-                    let erased = erased_here(&record, id, &line);
-                    compared.kept_erased.extend(erased.as_ref().map(|_| line.seq));
-                    let line = read_erased_line(erased.as_deref(), line)?;
+                    let line = erased.leave_out(line)?;
                     compared.erases_files |= erases_files(&line);
                     stage.line(&line)?;
                 }
@@ -340,8 +352,10 @@ impl Importer<'_> {
         match next_import_line(bundle, stage)? {
             Some(theirs) if (theirs.seq, theirs.sum) == (line.seq, line.sum) => {
                 compared.last = (theirs.seq, theirs.sum);
-                if theirs.erased && !matches!(line.body(), LinePayload::Erased { .. }) {
-                    compared.unerased.push(line.seq);
+                match (theirs.erased, matches!(line.body(), LinePayload::Erased { .. })) {
+                    (true, false) => compared.unerased.push(line.seq),
+                    (false, true) => compared.kept_erased.push(line.seq),
+                    _ => {}
                 }
                 compared.erases_files |= erases_files(line);
                 Ok(ControlFlow::Continue(()))
@@ -551,7 +565,7 @@ struct BundleComparison {
     outcome: Option<ImportOutcome>,
     /// Events that are erased in the bundle and not here.
     unerased: Vec<Seq>,
-    /// Events whose data is in the bundle and was erased here before.
+    /// Events that are erased here and not in the bundle.
     kept_erased: Vec<Seq>,
     /// The bundle says that files of a rewind were erased.
     erases_files: bool,
@@ -562,7 +576,8 @@ impl BundleComparison {
     fn imported<R: Read>(self, bundle: &BundleReader<R>, outcome: ImportOutcome) -> ImportedBundle {
         let bundle = bundle.header().clone();
         let Self { unerased, kept_erased, notes, .. } = self;
-        ImportedBundle { bundle, outcome, unerased, kept_erased, notes }
+        let brought_back = Vec::new();
+        ImportedBundle { bundle, outcome, unerased, kept_erased, brought_back, notes }
     }
 }
 
@@ -586,30 +601,13 @@ fn read_rest_of_import<R: Read>(
     Ok(outcome)
 }
 
-/// The bytes of a line without its data, if the line has data that was erased here.
-fn erased_here(
-    record: &ErasedRecord,
-    session: SessionId,
-    line: &JournalLine<'_>,
-) -> Option<Vec<u8>> {
-    let whole = !matches!(line.body(), LinePayload::Erased { .. });
-    (whole && record.has(session, line.seq, line.sum)).then(|| {
-        let mut bytes = line.erased();
-        bytes.pop();
-        bytes
-    })
-}
-
-/// The line as it is imported: without its data if that was erased here.
-fn read_erased_line<'a>(
-    erased: Option<&'a [u8]>,
-    line: JournalLine<'a>,
-) -> Result<JournalLine<'a>, StoreError> {
-    let Some(bytes) = erased else { return Ok(line) };
-    JournalLine::read(bytes).map_err(|error| StoreError::Damaged {
-        place: format!("event {}", line.seq),
-        reason: error.to_string(),
-    })
+/// The project that a session's first line names, or this one.
+fn project_of_line(line: &JournalLine<'_>, told: Option<&str>) -> Option<String> {
+    let named = match line.event().map(|event| event.fact()) {
+        Some(Ok(Fact::SessionCreated(created))) => created.fields.project_id,
+        _ => None,
+    };
+    named.or_else(|| told.map(str::to_owned))
 }
 
 /// Whether a line records that the files of a rewind were erased.
