@@ -209,12 +209,23 @@ fn files_that_usually_hold_secrets_are_asked_about_once() {
             let again = lab.run(&["create"]).success();
             assert!(!again.stderr.contains("secrets"), "said once: {again:?}");
             lab.write("credentials.json", b"{}");
-            assert_eq!(lab.made(&[])["secret_files"], json!(["credentials.json"]));
-            // A file that came later is asked about.
-            lab.write(".envrc", b"TOKEN=y");
-            let Some(asked) = typed_on_terminal(&lab.env, "save", typed) else { return };
+            let files = json!([".env", "credentials.json", "deploy/key.pem"]);
+            assert_eq!(lab.made(&[])["secret_files"], files);
+            // Who is at a terminal is asked until that is answered.
+            for said in ["what\n", ""] {
+                let Some(asked) = typed_on_terminal(&lab.env, "save", said) else { return };
+                let text = String::from_utf8_lossy(&asked.out).into_owned();
+                assert!(text.contains("That is not decided"), "{text}");
+            }
+            let agents = "save --trigger turn";
+            let told = typed_on_terminal(&lab.env, agents, typed).unwrap();
+            assert!(
+                !String::from_utf8_lossy(&told.out).contains("[Y/n]"),
+                "an agent does not answer"
+            );
+            let asked = typed_on_terminal(&lab.env, "save", typed).unwrap();
             let text = String::from_utf8_lossy(&asked.out).into_owned();
-            assert!(text.contains("likely to hold secrets: .envrc"), "{text}");
+            assert!(text.contains("secrets: .env, credentials.json, deploy/key.pem"), "{text}");
             assert!(text.contains("Keep such files in checkpoints"), "{text}");
             assert!(text.contains(&format!("workspace.secrets = \"{setting}\"")), "{text}");
             let config = fs::read_to_string(lab.env.store().join("config.toml")).unwrap();

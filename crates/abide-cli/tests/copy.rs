@@ -223,7 +223,7 @@ fn what_is_erased_there_stays_erased_there() {
     assert!(!shown().stdout().contains(SECRET));
     assert_eq!(holding(&far, SECRET), [""; 0]);
     // Nor does a copy of a fork.
-    let fork = near.run(&["fork", &session]).success().stdout().trim().to_owned();
+    let fork = near.run(&["fork", "-s", &session]).success().stdout().trim().to_owned();
     near.run(&["copy", "--to", to, &fork]).success();
     assert_eq!(holding(&far, SECRET), [""; 0]);
     far.run(&["cleanup", "--keep", "0", "--yes"]).success();
