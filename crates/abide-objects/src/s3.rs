@@ -1,10 +1,11 @@
 //! Objects in a bucket of an S3-compatible server.
 
 use std::error::Error as StdError;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abide_model::ObjectHash;
+use abide_model::{ObjectHash, StoredObject};
 use bytes::Bytes;
+use futures::TryStreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{
@@ -113,6 +114,31 @@ impl S3 {
             return self.put_in_parts(hash, sealed).await;
         }
         self.store.put(&self.path(hash), PutPayload::from(sealed)).await.map(drop)
+    }
+
+    /// Every object, damaged ones too.
+    pub(crate) async fn list(&self) -> Result<Vec<StoredObject>> {
+        let prefix = Path::from_iter(self.prefix.split('/').filter(|part| !part.is_empty()));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut listed = self.store.list(Some(&prefix));
+        let mut objects = Vec::new();
+        while let Some(found) = listed.try_next().await? {
+            let Some(rest) = found.location.prefix_match(&prefix) else { continue };
+            let name: String = rest.map(|part| part.as_ref().to_owned()).collect();
+            let Ok(hash) = name.parse() else { continue };
+            let stored = u64::try_from(found.last_modified.timestamp()).unwrap_or(0);
+            let age = now.saturating_sub(Duration::from_secs(stored));
+            objects.push(StoredObject { hash, bytes: found.size, age });
+        }
+        Ok(objects)
+    }
+
+    /// Removes an object, if it is there.
+    pub(crate) async fn remove(&self, hash: ObjectHash) -> Result<()> {
+        match self.store.delete(&self.path(hash)).await {
+            Err(Error::NotFound { .. }) => Ok(()),
+            removed => removed,
+        }
     }
 
     async fn is_whole(&self, hash: ObjectHash) -> Result<bool> {

@@ -9,9 +9,13 @@
 //! session that this process writes. A statement whose answer was lost is sent again; a line that
 //! is already there with the same sum is not inserted twice.
 
+mod advisory_lock;
 mod bundle;
+mod collector;
 mod connection_guard;
 mod deletion;
+mod erase_search;
+mod eraser;
 mod erasure;
 mod error;
 mod flusher;
@@ -19,6 +23,7 @@ mod history;
 mod lease;
 mod liveness;
 mod migration;
+mod named_rows;
 mod notify;
 mod postgres_reader;
 mod postgres_store;
@@ -27,11 +32,15 @@ mod server_connection;
 mod server_url;
 mod state_cache;
 mod store_setting;
+mod storing_lock;
+mod storing_objects;
 mod table_objects;
 mod tls;
+mod vacuum;
 mod verify;
 
-pub use erasure::ErasedRows;
+pub use collector::PostgresCollector;
+pub use eraser::PostgresEraser;
 pub use error::{ServerError, ServerErrorKind};
 pub use migration::{MigratedVersions, SCHEMA_VERSION};
 pub use postgres_store::{PostgresOptions, PostgresStore, StoreStatus};

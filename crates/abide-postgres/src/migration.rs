@@ -11,6 +11,7 @@ const STEPS: &[(&str, &str)] = &[
     ("history", include_str!("../migrations/0002_history.sql")),
     ("names", include_str!("../migrations/0003_names.sql")),
     ("states", include_str!("../migrations/0004_states.sql")),
+    ("collections", include_str!("../migrations/0005_collections.sql")),
 ];
 
 /// The version of the tables that this program knows.

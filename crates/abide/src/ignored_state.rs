@@ -37,7 +37,7 @@ impl Store {
         if found.is_empty() {
             return found;
         }
-        let Ok(note) = self.stat_cache(root).map(|cache| cache.with_extension("ignored")) else {
+        let Ok(note) = self.workspace_note(root, "ignored") else {
             return found;
         };
         let text = read_plain(&note).unwrap_or_default();

@@ -75,10 +75,7 @@ impl Collector<'_> {
 
     /// What a collection would remove from packs older than `grace`. Takes no lock and changes
     /// nothing: objects stored meanwhile go to a newer pack.
-    pub fn unnamed_objects(
-        &self,
-        grace: Duration,
-    ) -> Result<CollectionSummary, CollectError> {
+    pub fn unnamed_objects(&self, grace: Duration) -> Result<CollectionSummary, CollectError> {
         let live = self.live_objects(&AssumedRemovals::default(), &mut Vec::new())?;
         let collected = self.store.packs().collect(&live, grace, self.store.system_time(), true);
         Ok(collected.map_err(store_error)?)
