@@ -50,15 +50,63 @@ impl PostgresEraser<'_> {
         reason: Option<&str>,
         wait: Duration,
     ) -> Result<EraseOutcome, EraseError> {
+        let mut erased = EraseOutcome::default();
+        let each = &mut |_: &ErasePlan, done: &EraseOutcome| erased = done.clone();
+        let notes = self.apply_all(std::slice::from_ref(plan), reason, wait, each)?;
+        erased.notes.extend(notes);
+        Ok(erased)
+    }
+
+    /// Applies erasures one after the other, and calls `each` with what was done. The tables are
+    /// vacuumed once, at the end. Returns notes on all of them.
+    pub fn apply_all(
+        &self,
+        plans: &[ErasePlan],
+        reason: Option<&str>,
+        wait: Duration,
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError> {
         self.store.check_may_erase()?;
-        let (_, finished) = self.finish_all(wait)?;
-        let pending = PendingErasure::of(plan, reason);
+        let mut notes = self.finish_all(wait)?.1.notes;
+        let mut erased = Vec::new();
+        let mut failed = None;
+        for plan in plans {
+            let pending = PendingErasure::of(plan, reason);
+            match self.erase(&pending, wait) {
+                Ok((id, done)) => {
+                    each(plan, &done);
+                    erased.push(id);
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        notes.extend(self.end(&erased)?);
+        failed.map_or(Ok(notes), Err)
+    }
+
+    fn erase(
+        &self,
+        pending: &PendingErasure,
+        wait: Duration,
+    ) -> Result<(Uuid, EraseOutcome), EraseError> {
         let id = self.new_id();
-        let rows = self.store.erase_rows(&pending, id, wait)?;
-        let mut done =
-            EraseOutcome { payloads: rows, notes: finished.notes, ..EraseOutcome::default() };
-        self.go_on(id, &pending, wait, &mut done)?;
-        Ok(done)
+        let payloads = self.store.erase_rows(pending, id, wait)?;
+        let mut done = EraseOutcome { payloads, ..EraseOutcome::default() };
+        self.go_on(pending, wait, &mut done)?;
+        Ok((id, done))
+    }
+
+    /// The last two steps.
+    fn end(&self, erased: &[Uuid]) -> Result<Vec<String>, StoreError> {
+        if erased.is_empty() {
+            return Ok(Vec::new());
+        }
+        let notes = self.store.vacuum()?;
+        self.forget(erased)?;
+        Ok(notes)
     }
 
     /// Finishes interrupted erasures; `None` if none could be finished. Those that cannot be
@@ -88,12 +136,12 @@ impl PostgresEraser<'_> {
     }
 
     fn finish_all(&self, wait: Duration) -> Result<(u64, EraseOutcome), StoreError> {
-        let (mut count, mut finished) = (0, EraseOutcome::default());
+        let (mut ids, mut finished) = (Vec::new(), EraseOutcome::default());
         for (id, pending) in self.pending()? {
             let mut done = EraseOutcome::default();
-            match self.go_on(id, &pending, wait, &mut done) {
+            match self.go_on(&pending, wait, &mut done) {
                 Ok(()) => {
-                    count += 1;
+                    ids.push(id);
                     finished.objects += done.objects;
                     finished.shared.extend(done.shared);
                     finished.notes.extend(done.notes);
@@ -101,13 +149,13 @@ impl PostgresEraser<'_> {
                 Err(error) => finished.notes.push(pending.note(&error)),
             }
         }
-        Ok((count, finished))
+        finished.notes.extend(self.end(&ids)?);
+        Ok((ids.len() as u64, finished))
     }
 
-    /// The steps after the payloads were erased. Each may be repeated.
+    /// The two steps after the payloads were erased. Each may be repeated.
     fn go_on(
         &self,
-        id: Uuid,
         pending: &PendingErasure,
         wait: Duration,
         done: &mut EraseOutcome,
@@ -119,8 +167,7 @@ impl PostgresEraser<'_> {
                 error => EraseError::Objects(error),
             })?;
         }
-        done.notes.extend(self.store.vacuum()?);
-        Ok(self.forget(id)?)
+        Ok(())
     }
 
     /// Records in the session what was erased, except what is already recorded.
@@ -228,13 +275,15 @@ impl PostgresEraser<'_> {
         })
     }
 
-    fn forget(&self, id: Uuid) -> Result<(), StoreError> {
+    fn forget(&self, ids: &[Uuid]) -> Result<(), StoreError> {
+        let ids = Arc::new(ids.to_vec());
         let server = self.store.server().clone();
         self.store.server().block(async move {
             server
                 .ask("erase in", |client| {
+                    let ids = ids.clone();
                     Box::pin(async move {
-                        client.execute("DELETE FROM erasure WHERE id = $1", &[&id]).await?;
+                        client.execute("DELETE FROM erasure WHERE id = ANY($1)", &[&*ids]).await?;
                         Ok(())
                     })
                 })

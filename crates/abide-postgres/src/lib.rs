@@ -46,3 +46,4 @@ pub use migration::{MigratedVersions, SCHEMA_VERSION};
 pub use postgres_store::{PostgresOptions, PostgresStore, StoreStatus};
 pub use server_url::{ServerUrl, UrlError};
 pub use store_setting::DatabaseSpace;
+pub use storing_lock::StoredCheck;

@@ -23,7 +23,7 @@ use crate::postgres_writer::PostgresWriter;
 use crate::server_connection::ServerConnection;
 use crate::server_url::ServerUrl;
 use crate::store_setting;
-use crate::storing_lock::StoringLock;
+use crate::storing_lock::{StoredCheck, StoringLock};
 use crate::storing_objects::StoringObjects;
 use crate::table_objects::TableObjects;
 
@@ -308,6 +308,12 @@ impl PostgresStore {
 
     pub(crate) const fn storing(&self) -> &Arc<StoringLock> {
         &self.storing
+    }
+
+    /// Tells whether what this process stored may be named, for one who does not append by itself.
+    #[must_use]
+    pub fn stored_check(&self) -> StoredCheck {
+        StoredCheck::new(self.storing.clone())
     }
 
     /// The objects, for one who reads some.

@@ -175,6 +175,35 @@ impl StoringWindow {
     }
 }
 
+/// Tells whether what was stored may be named, for one who has an event appended by another process:
+/// the mark that this one compares is not ours.
+#[derive(Debug, Clone)]
+pub struct StoredCheck(Arc<StoringLock>);
+
+impl StoredCheck {
+    pub(crate) const fn new(lock: Arc<StoringLock>) -> Self {
+        Self(lock)
+    }
+
+    /// Refuses if objects were removed since some were stored that nothing names yet. While the
+    /// handle lives by which they were stored, and the connection, none are removed.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let mark = match self.0.mark() {
+            StoringMark::Any => return Ok(()),
+            StoringMark::Lost => return Err(self.0.collected()),
+            StoringMark::Of(mark) => mark,
+        };
+        let window = self.0.open()?;
+        let asked = window.clone();
+        let place = self.0.server.place();
+        self.0.server.block(async move {
+            let checked = asked.lock.check().await;
+            checked.map_err(|trouble| trouble.into_store("store objects in", &place))
+        })?;
+        if window.mark() == mark { Ok(()) } else { Err(self.0.collected()) }
+    }
+}
+
 /// The error for what was stored before objects were removed.
 pub(crate) fn collected_meanwhile(place: &str) -> StoreError {
     storing_error(place, "objects were removed before the event that names them; try again")

@@ -124,17 +124,25 @@ impl EraseArgs {
             return Ok(());
         }
         confirm("Erase these? It cannot be undone.", self.yes, None)?;
-        for plan in &plans {
-            let erased =
-                eraser.apply_erasure(plan, self.reason.as_deref(), wait).map_err(erase_failure)?;
+        let mut printed = Ok(());
+        let mut print = |plan: &ErasePlan, erased: &EraseOutcome| -> Result<(), CommandError> {
             if self.json {
-                out.json(&erased_json(plan, &erased, &opened.short(plan.session)))?;
+                out.json(&erased_json(plan, erased, &opened.short(plan.session)))?;
             } else {
-                out.line(erase_report(plan, &erased))?;
+                out.line(erase_report(plan, erased))?;
             }
             out.flush()?;
             erased.notes.iter().for_each(warning);
-        }
+            Ok(())
+        };
+        let each = &mut |plan: &ErasePlan, erased: &EraseOutcome| {
+            if printed.is_ok() {
+                printed = print(plan, erased);
+            }
+        };
+        let notes = eraser.apply_erasures(&plans, self.reason.as_deref(), wait, each);
+        printed?;
+        notes.map_err(erase_failure)?.iter().for_each(warning);
         if held.unnamed > 0 {
             let erased = eraser.erase_unnamed(wait).map_err(erase_failure)?;
             // The objects the plans were about may have gone with them.

@@ -167,13 +167,17 @@ impl PayloadEraser for LocalStore {
         self.eraser().plan(session, seqs)
     }
 
-    fn apply_erasure(
+    fn apply_erasures(
         &self,
-        plan: &ErasePlan,
+        plans: &[ErasePlan],
         reason: Option<&str>,
         wait: Duration,
-    ) -> Result<EraseOutcome, EraseError> {
-        self.eraser().apply(plan, reason, wait)
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError> {
+        for plan in plans {
+            each(plan, &self.eraser().apply(plan, reason, wait)?);
+        }
+        Ok(Vec::new())
     }
 
     fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError> {

@@ -11,6 +11,8 @@ pub use abide_model::Objects;
 mod local;
 #[cfg(feature = "shared")]
 mod shared_store;
+#[cfg(feature = "shared")]
+mod storing_writer;
 #[cfg(test)]
 mod tests;
 
@@ -216,13 +218,15 @@ pub trait PayloadEraser: fmt::Debug + Send + Sync {
     /// Plans the erasure of the payloads of these events, all of them the session's own. Changes
     /// nothing.
     fn plan_erasure(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError>;
-    /// Applies an erasure. Waits this long for writers to close.
-    fn apply_erasure(
+    /// Applies erasures one after the other, and calls `each` with what was done. Waits this long
+    /// for writers to close. Returns notes on all of them.
+    fn apply_erasures(
         &self,
-        plan: &ErasePlan,
+        plans: &[ErasePlan],
         reason: Option<&str>,
         wait: Duration,
-    ) -> Result<EraseOutcome, EraseError>;
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError>;
     /// Removes every object that nothing names, however new.
     fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError>;
 }

@@ -19,6 +19,7 @@ use abide_model::{
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
 
+use super::storing_writer::StoringWriter;
 use super::{
     Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
     ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
@@ -149,7 +150,8 @@ impl SharedStore {
         };
         let reader = self.inner.read(session)?;
         let own = || self.inner.write(session, Duration::ZERO);
-        write_through_holder(&socket, &reader, session, wait, own)
+        let writer = write_through_holder(&socket, &reader, session, wait, own)?;
+        Ok(StoringWriter::over(writer, self.inner.stored_check()))
     }
 }
 
@@ -394,13 +396,14 @@ impl PayloadEraser for SharedStore {
         self.inner.eraser().plan(session, seqs)
     }
 
-    fn apply_erasure(
+    fn apply_erasures(
         &self,
-        plan: &ErasePlan,
+        plans: &[ErasePlan],
         reason: Option<&str>,
         wait: Duration,
-    ) -> Result<EraseOutcome, EraseError> {
-        self.inner.eraser().apply(plan, reason, wait)
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError> {
+        self.inner.eraser().apply_all(plans, reason, wait, each)
     }
 
     fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError> {
