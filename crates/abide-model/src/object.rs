@@ -109,6 +109,12 @@ pub trait CollectableObjects: Objects {
     /// Removes objects durably, those that are already gone too, and copies of them on this machine.
     fn remove(&self, hashes: &[ObjectHash]) -> Result<(), StoreError>;
 
+    /// Notes that a store keeps its objects here.
+    fn claim(&self, store: &str) -> Result<(), StoreError>;
+
+    /// The stores that are noted to keep their objects here.
+    fn claimed_by(&self) -> Result<Vec<String>, StoreError>;
+
     /// Forgets which objects are known to be in the store: some may have been removed.
     fn forget_known(&self);
 }

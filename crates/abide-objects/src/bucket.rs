@@ -111,6 +111,24 @@ impl Bucket {
         }
     }
 
+    /// Notes that a store keeps its objects here.
+    pub(crate) async fn claim(self, store: String) -> Result<(), RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.claim(&store)).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.claim(&store).await?),
+        }
+    }
+
+    /// The stores that are noted to keep their objects here.
+    pub(crate) async fn claims(self) -> Result<Vec<String>, RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.claims()).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.claims().await?),
+        }
+    }
+
     /// Removes what processes that were killed have left half written.
     pub(crate) async fn remove_remains(self) -> Result<(), RequestError> {
         match self {

@@ -18,6 +18,9 @@ use tempfile::NamedTempFile;
 use crate::bucket::{ExistingPolicy, RequestError};
 use crate::{ObjectsError, envelope};
 
+/// The directory with a file for each store that keeps its objects here.
+const STORES: &str = "stores";
+
 /// How the names of files begin that are being written.
 const TEMPORARY: &str = ".tmp";
 
@@ -109,6 +112,32 @@ impl ObjectDirectory {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             synced => synced.map_err(directory_failure("sync", directory)),
         }
+    }
+
+    /// Notes that a store keeps its objects here, durably.
+    pub(crate) fn claim(&self, store: &str) -> Result<(), RequestError> {
+        let directory = self.root.join(STORES);
+        let path = directory.join(store);
+        let noted = || -> io::Result<()> {
+            make_object_directory(&directory)?;
+            File::options().append(true).create(true).open(&path)?.sync_all()?;
+            sync_object_directory(&directory)
+        };
+        if path.exists() {
+            return Ok(());
+        }
+        noted().map_err(directory_failure("write", path))
+    }
+
+    /// The stores that are noted to keep their objects here.
+    pub(crate) fn claims(&self) -> Result<Vec<String>, RequestError> {
+        let directory = self.root.join(STORES);
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(directory_failure("list", &directory))?,
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<_>>().map_err(directory_failure("list", &directory))
     }
 
     /// Removes what processes that were killed have left half written.

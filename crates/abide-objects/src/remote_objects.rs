@@ -276,6 +276,15 @@ impl CollectableObjects for RemoteObjects {
         self.alone("clear", Bucket::remove_remains)
     }
 
+    fn claim(&self, store: &str) -> Result<(), StoreError> {
+        let store = store.to_owned();
+        self.alone("note a store in", |bucket| bucket.claim(store))
+    }
+
+    fn claimed_by(&self) -> Result<Vec<String>, StoreError> {
+        self.alone("list the stores of", Bucket::claims)
+    }
+
     fn forget_known(&self) {
         self.uploads.forget();
     }

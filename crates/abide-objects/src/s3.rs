@@ -29,6 +29,9 @@ const REQUEST: Duration = Duration::from_secs(120);
 /// Certificates of the authorities to trust for the server, instead of the web's.
 const AUTHORITIES: &str = "AWS_CA_BUNDLE";
 
+/// Below it, an empty object for each store that keeps its objects here.
+const STORES: &str = "stores";
+
 /// Objects below a prefix of a bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct S3 {
@@ -139,6 +142,31 @@ impl S3 {
             Err(Error::NotFound { .. }) => Ok(()),
             removed => removed,
         }
+    }
+
+    /// Notes that a store keeps its objects here.
+    pub(crate) async fn claim(&self, store: &str) -> Result<()> {
+        let path = self.stores().join(store);
+        match self.store.head(&path).await {
+            Err(Error::NotFound { .. }) => {
+                self.store.put(&path, PutPayload::from_static(b"")).await.map(drop)
+            }
+            found => found.map(drop),
+        }
+    }
+
+    /// The stores that are noted to keep their objects here.
+    pub(crate) async fn claims(&self) -> Result<Vec<String>> {
+        let prefix = self.stores();
+        let found: Vec<_> = self.store.list(Some(&prefix)).try_collect().await?;
+        let names = found.iter().filter_map(|found| found.location.filename());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Where the stores are noted that keep their objects here.
+    fn stores(&self) -> Path {
+        let parts = self.prefix.split('/').chain([STORES]);
+        Path::from_iter(parts.filter(|part| !part.is_empty()))
     }
 
     async fn is_whole(&self, hash: ObjectHash) -> Result<bool> {

@@ -16,6 +16,7 @@ use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
 use crate::error::ServerError;
 use crate::named_rows::NamedRows;
 use crate::postgres_store::PostgresStore;
+use crate::storing_lock::name_for_objects;
 
 /// How long to wait at least for those who store objects: each of them takes a moment.
 const LEAST_WAIT: Duration = Duration::from_secs(5);
@@ -63,6 +64,7 @@ impl PostgresCollector<'_> {
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.store.check_may_collect()?;
+        self.store.check_objects_are_ours()?;
         let (mut unnamed, mut stored) = self.unnamed_for(grace, notes)?;
         if stored.is_empty() {
             return Ok(CollectionSummary::default());
@@ -173,6 +175,22 @@ impl PostgresStore {
     #[must_use]
     pub const fn collector(&self) -> PostgresCollector<'_> {
         PostgresCollector { store: self }
+    }
+
+    /// Refuses to remove objects where another store keeps some too: what names them is not known
+    /// here.
+    pub(crate) fn check_objects_are_ours(&self) -> Result<(), StoreError> {
+        let Some(elsewhere) = self.objects_elsewhere() else { return Ok(()) };
+        let ours = name_for_objects(self.server())?;
+        if elsewhere.claimed_by()?.iter().all(|store| *store == ours) {
+            return Ok(());
+        }
+        let reason = "another store keeps its objects in the same place";
+        Err(StoreError::Storage {
+            action: "remove objects from",
+            place: self.place(),
+            source: Arc::new(std::io::Error::other(reason)),
+        })
     }
 
     /// Changes whenever objects are removed.

@@ -67,6 +67,10 @@ impl PostgresEraser<'_> {
         each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
     ) -> Result<Vec<String>, EraseError> {
         self.store.check_may_erase()?;
+        let has_objects = |plan| PendingErasure::of(plan, None).has_objects();
+        if plans.iter().any(has_objects) {
+            self.store.check_objects_are_ours()?;
+        }
         let mut notes = self.finish_all(wait)?.1.notes;
         let mut erased = Vec::new();
         let mut failed = None;

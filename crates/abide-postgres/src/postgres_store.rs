@@ -23,7 +23,7 @@ use crate::postgres_writer::PostgresWriter;
 use crate::server_connection::ServerConnection;
 use crate::server_url::ServerUrl;
 use crate::store_setting;
-use crate::storing_lock::{StoredCheck, StoringLock};
+use crate::storing_lock::{ClaimedObjects, StoredCheck, StoringLock};
 use crate::storing_objects::StoringObjects;
 use crate::table_objects::TableObjects;
 
@@ -130,7 +130,7 @@ impl PostgresStore {
             handle.spawn(history::keep_up_history(Arc::downgrade(&changed)));
         }
         let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
-        let storing = StoringLock::new(server.clone(), Box::new(|| {}));
+        let storing = StoringLock::new(server.clone(), None);
         let flusher = Arc::new(Flusher::new(server.clone(), teller));
         let listener = Arc::default();
         let elsewhere = None;
@@ -150,9 +150,8 @@ impl PostgresStore {
     /// The same store with its objects elsewhere.
     #[must_use]
     pub fn with_objects(mut self, objects: Arc<dyn CollectableObjects>) -> Self {
-        let known = objects.clone();
-        let forget = Box::new(move || known.forget_known());
-        self.storing = StoringLock::new(self.server.clone(), forget);
+        let claimed = ClaimedObjects::new(objects.clone());
+        self.storing = StoringLock::new(self.server.clone(), Some(claimed));
         self.objects = objects.clone();
         self.elsewhere = Some(objects);
         self

@@ -4,14 +4,16 @@
 //! The lock makes a collection wait. The mark makes it safe: an append compares it, so that one
 //! whose window was lost before a collection is refused.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use abide_model::StoreError;
+use abide_model::{CollectableObjects, ObjectHash, StoreError};
 use uuid::Uuid;
 
 use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
 use crate::server_connection::ServerConnection;
+use crate::store_setting;
 
 /// A window that was opened longer ago is not shared with newcomers, so that a collection gets its
 /// turn among those who go on and on.
@@ -22,8 +24,38 @@ const TURN: Duration = Duration::from_secs(3);
 /// How long to wait for a collection that runs.
 const COLLECTION: Duration = Duration::from_secs(600);
 
-/// Forgets which objects are known to be in the store.
-type ForgetObjectsFn = dyn Fn() + Send + Sync;
+/// The objects outside the database, and the name of the store there.
+pub(crate) struct ClaimedObjects {
+    objects: Arc<dyn CollectableObjects>,
+    claimed: AtomicBool,
+}
+
+impl ClaimedObjects {
+    pub(crate) fn new(objects: Arc<dyn CollectableObjects>) -> Self {
+        Self { objects, claimed: AtomicBool::new(false) }
+    }
+
+    /// Notes, before the first object is stored, that this store keeps some there.
+    fn claim(&self, server: &Arc<ServerConnection>) -> Result<(), StoreError> {
+        if !self.claimed.load(Ordering::Relaxed) {
+            self.objects.claim(&name_for_objects(server)?)?;
+            self.claimed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a store among those that may keep objects in the same place.
+pub(crate) fn name_for_objects(server: &Arc<ServerConnection>) -> Result<String, StoreError> {
+    let asked = server.clone();
+    let id = server.block(async move {
+        let ask = asked.ask("open", |client| {
+            Box::pin(async move { store_setting::store_id_setting(&client).await })
+        });
+        ask.await
+    })?;
+    Ok(ObjectHash::of(id.as_bytes()).to_string().chars().take(16).collect())
+}
 
 /// The windows of a process.
 pub(crate) struct StoringLock {
@@ -31,7 +63,7 @@ pub(crate) struct StoringLock {
     /// Held while a window is opened, so that many who come at once share one.
     opening: Mutex<()>,
     windows: Mutex<OpenWindows>,
-    forget: Box<ForgetObjectsFn>,
+    elsewhere: Option<ClaimedObjects>,
 }
 
 impl std::fmt::Debug for StoringLock {
@@ -68,8 +100,11 @@ pub(crate) enum StoringMark {
 }
 
 impl StoringLock {
-    pub(crate) fn new(server: Arc<ServerConnection>, forget: Box<ForgetObjectsFn>) -> Arc<Self> {
-        Arc::new(Self { server, opening: Mutex::default(), windows: Mutex::default(), forget })
+    pub(crate) fn new(
+        server: Arc<ServerConnection>,
+        elsewhere: Option<ClaimedObjects>,
+    ) -> Arc<Self> {
+        Arc::new(Self { server, opening: Mutex::default(), windows: Mutex::default(), elsewhere })
     }
 
     /// Opens a window, or shares one. Waits for a collection.
@@ -80,6 +115,9 @@ impl StoringLock {
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(window) = self.fresh() {
             return Ok(window);
+        }
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.claim(&self.server)?;
         }
         let sharable = self.sharable();
         let wait = if sharable.is_some() { TURN } else { COLLECTION };
@@ -96,7 +134,9 @@ impl StoringLock {
         let window = Arc::new(StoringWindow { lock, opened: Instant::now() });
         let mut windows = self.windows();
         if windows.mark != Some(window.mark()) {
-            (self.forget)();
+            if let Some(elsewhere) = &self.elsewhere {
+                elsewhere.objects.forget_known();
+            }
             windows.mark = Some(window.mark());
         }
         windows.open.retain(|open| open.strong_count() > 0);

@@ -119,6 +119,24 @@ fn nothing_is_removed_while_somebody_stores() {
     writer.close().unwrap();
 }
 
+#[test]
+fn where_two_stores_keep_objects_none_are_removed() {
+    let (Some(one), Some(other)) = (database(), database()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (in_directory(&one, dir.path()), in_directory(&other, dir.path()));
+    put(&*a.objects().unwrap(), "of the one");
+    assert_eq!(a.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap().objects_removed, 1);
+    let theirs = put(&*b.objects().unwrap(), "of the other");
+    for store in [&a, &b] {
+        let refused = store.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap_err();
+        let CollectError::Store(refused) = refused else { panic!("{refused:?}") };
+        let why = std::error::Error::source(&refused).unwrap().to_string();
+        assert_eq!(why, "another store keeps its objects in the same place");
+        store.eraser().erase_unnamed(WAIT).unwrap_err();
+    }
+    assert_eq!(b.objects().unwrap().has(&[theirs]).unwrap(), [true]);
+}
+
 /// A proxy in front of the server of this database, and the URL through it.
 fn through_proxy(direct: &str) -> (CutProxy, ServerUrl) {
     let port = direct.rsplit_once(':').and_then(|(_, rest)| rest.split_once('/')).unwrap().0;
