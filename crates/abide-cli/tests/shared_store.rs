@@ -143,11 +143,7 @@ fn a_url_that_is_none_says_what_is_wrong() {
 fn what_looks_after_files_says_so() {
     let env = TestEnvironment::without_servers();
     let url = url("user");
-    for (command, args) in [
-        ("doctor --repair", &["doctor", "--repair", "--yes"][..]),
-        ("cleanup", &["cleanup", "--yes"][..]),
-        ("erase", &["erase", "@1", "--yes"][..]),
-    ] {
+    for (command, args) in [("doctor --repair", &["doctor", "--repair", "--yes"][..])] {
         let done = env.run(&[args, &["--store", &url]].concat()).failure(1);
         let said = format!(
             "Error: `abide {command}` works on local stores only; {} is not one\n\

@@ -44,6 +44,10 @@ pub use abide_journal::{
     BundleScreen, ExportError, ImportError, ImportOutcome, ImportedBundle,
 };
 pub use abide_journal::{Environment, FillingPolicy};
+pub use abide_maintain::{
+    CollectError, EraseError, EraseLine, EraseOutcome, ErasePlan, EventPart, FileMatch,
+    FileMatches, Leftovers, TextMatches,
+};
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
 pub use config::{
@@ -56,16 +60,13 @@ pub use maintain::cleanup::{
     DroppedCheckpoints, SessionRemoval,
 };
 pub use maintain::cleanup_sealing::UnsealedSegments;
-pub use maintain::collector::{CollectError, Collector};
+pub use maintain::collector::Collector;
 pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use maintain::doctor::{
     ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
     RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
 };
-pub use maintain::erase::erase_plan::{
-    EraseLine, ErasePlan, EventPart, FileMatch, FileMatches, TextMatches,
-};
-pub use maintain::erase::{EraseError, EraseOutcome, Eraser, Leftovers};
+pub use maintain::erase::Eraser;
 pub use maintain::export::Exporter;
 pub use maintain::import::Importer;
 pub use maintain::session_remover::SessionRemover;

@@ -95,7 +95,9 @@ pub use liveness::{
 };
 pub use message::{Marks, MessageForm, RecordedMessage};
 pub use near_names::{name_distance, near_names};
-pub use object::{NewObject, ObjectBatch, ObjectReceiver, Objects};
+pub use object::{
+    CollectableObjects, NewObject, ObjectBatch, ObjectReceiver, Objects, StoredObject,
+};
 pub use payload::{LeafEncoding, Payload, PayloadLeaf, PayloadLeaves, payload_string_end};
 pub use retention::{
     CheckpointFacts, KeepReason, RemovalReason, Retention, RetentionOverrides, RetentionPlan,

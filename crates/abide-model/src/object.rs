@@ -1,6 +1,7 @@
 //! Objects: immutable bytes named by their hash, and the trait of the stores that keep them.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use crate::{ObjectHash, StoreError};
 
@@ -87,4 +88,33 @@ pub trait Objects: std::fmt::Debug + Send + Sync {
     /// For each object a number that is the same for objects stored together. Used to divide the
     /// work of [`Objects::read_many`] among threads.
     fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError>;
+}
+
+/// An object in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredObject {
+    /// Its hash.
+    pub hash: ObjectHash,
+    /// The bytes that it takes.
+    pub bytes: u64,
+    /// How long ago it was stored, by the clock of the store.
+    pub age: Duration,
+}
+
+/// Objects that can be listed and removed. Whoever removes some makes sure that nobody stores any.
+pub trait CollectableObjects: Objects {
+    /// Calls `each` with every object in the store, damaged ones too.
+    fn each_stored(&self, each: &mut dyn FnMut(StoredObject)) -> Result<(), StoreError>;
+
+    /// Removes objects durably, those that are already gone too, and copies of them on this machine.
+    fn remove(&self, hashes: &[ObjectHash]) -> Result<(), StoreError>;
+
+    /// Notes that a store keeps its objects here.
+    fn claim(&self, store: &str) -> Result<(), StoreError>;
+
+    /// The stores that are noted to keep their objects here.
+    fn claimed_by(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Forgets which objects are known to be in the store: some may have been removed.
+    fn forget_known(&self);
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use abide_model::ObjectHash;
+use abide_model::{ObjectHash, StoredObject};
 use bytes::Bytes;
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -90,6 +90,51 @@ impl Bucket {
             }
             #[cfg(feature = "s3")]
             Self::S3(it) => Ok(it.get(hash).await?),
+        }
+    }
+
+    /// Every object, damaged ones too.
+    pub(crate) async fn list(self) -> Result<Vec<StoredObject>, RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.list()).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.list().await?),
+        }
+    }
+
+    /// Removes an object durably, if it is there.
+    pub(crate) async fn remove(self, hash: ObjectHash) -> Result<(), RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.remove(hash)).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.remove(hash).await?),
+        }
+    }
+
+    /// Notes that a store keeps its objects here.
+    pub(crate) async fn claim(self, store: String) -> Result<(), RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.claim(&store)).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.claim(&store).await?),
+        }
+    }
+
+    /// The stores that are noted to keep their objects here.
+    pub(crate) async fn claims(self) -> Result<Vec<String>, RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.claims()).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(it) => Ok(it.claims().await?),
+        }
+    }
+
+    /// Removes what processes that were killed have left half written.
+    pub(crate) async fn remove_remains(self) -> Result<(), RequestError> {
+        match self {
+            Self::Directory(it) => spawn_blocking(move || it.remove_remains()).await?,
+            #[cfg(feature = "s3")]
+            Self::S3(_) => Ok(()),
         }
     }
 

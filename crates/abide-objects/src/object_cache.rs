@@ -69,6 +69,11 @@ impl ObjectCache {
         }
     }
 
+    /// Removes an object.
+    pub(crate) fn remove(&self, hash: ObjectHash) {
+        let _ = fs::remove_file(self.path(hash));
+    }
+
     fn path(&self, hash: ObjectHash) -> PathBuf {
         let name = hash.to_string();
         let (first, rest) = name.split_at(2);

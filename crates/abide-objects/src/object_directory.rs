@@ -10,12 +10,22 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use abide_model::ObjectHash;
+use abide_model::{ObjectHash, StoredObject};
 use tempfile::NamedTempFile;
 
 use crate::bucket::{ExistingPolicy, RequestError};
 use crate::{ObjectsError, envelope};
+
+/// The directory with a file for each store that keeps its objects here.
+const STORES: &str = "stores";
+
+/// How the names of files begin that are being written.
+const TEMPORARY: &str = ".tmp";
+
+/// A file that is being written for longer was left behind.
+const REMAINS: Duration = Duration::from_secs(3600);
 
 /// Objects in a directory.
 #[derive(Debug)]
@@ -75,6 +85,101 @@ impl ObjectDirectory {
         // Also covers a process that renamed its file but has not synced yet.
         sync_object_directory(&directory).map_err(directory_failure("sync", &directory))?;
         self.keep(directory)
+    }
+
+    /// Every object, damaged ones too.
+    pub(crate) fn list(&self) -> Result<Vec<StoredObject>, RequestError> {
+        let mut objects = Vec::new();
+        self.each_file(|first, name, metadata, _| {
+            if let Ok(hash) = format!("{first}{name}").parse() {
+                let age = metadata.modified().ok().and_then(|at| at.elapsed().ok());
+                let age = age.unwrap_or_default();
+                objects.push(StoredObject { hash, bytes: metadata.len(), age });
+            }
+            Ok(())
+        })?;
+        Ok(objects)
+    }
+
+    /// Removes an object durably, if it is there.
+    pub(crate) fn remove(&self, hash: ObjectHash) -> Result<(), RequestError> {
+        let (directory, path) = self.place(hash);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed.map_err(directory_failure("remove", path))?,
+        }
+        match sync_object_directory(&directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            synced => synced.map_err(directory_failure("sync", directory)),
+        }
+    }
+
+    /// Notes that a store keeps its objects here, durably.
+    pub(crate) fn claim(&self, store: &str) -> Result<(), RequestError> {
+        let directory = self.root.join(STORES);
+        let path = directory.join(store);
+        let noted = || -> io::Result<()> {
+            make_object_directory(&directory)?;
+            File::options().append(true).create(true).open(&path)?.sync_all()?;
+            sync_object_directory(&directory)
+        };
+        if path.exists() {
+            return Ok(());
+        }
+        noted().map_err(directory_failure("write", path))
+    }
+
+    /// The stores that are noted to keep their objects here.
+    pub(crate) fn claims(&self) -> Result<Vec<String>, RequestError> {
+        let directory = self.root.join(STORES);
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(directory_failure("list", &directory))?,
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<_>>().map_err(directory_failure("list", &directory))
+    }
+
+    /// Removes what processes that were killed have left half written.
+    pub(crate) fn remove_remains(&self) -> Result<(), RequestError> {
+        self.each_file(|first, name, metadata, path| {
+            let is_object = format!("{first}{name}").parse::<ObjectHash>().is_ok();
+            let age = metadata.modified().ok().and_then(|at| at.elapsed().ok());
+            if is_object || !name.starts_with(TEMPORARY) || age.unwrap_or_default() < REMAINS {
+                return Ok(());
+            }
+            match fs::remove_file(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                removed => removed.map_err(directory_failure("remove", path)),
+            }
+        })
+    }
+
+    /// Calls `each` with every file: the name of its directory, its own, what is known of it, and
+    /// its path.
+    fn each_file(
+        &self,
+        mut each: impl FnMut(&str, &str, &fs::Metadata, &Path) -> Result<(), RequestError>,
+    ) -> Result<(), RequestError> {
+        let listed = |path: &Path| -> Result<Vec<PathBuf>, RequestError> {
+            let entries = fs::read_dir(path).map_err(directory_failure("list", path))?;
+            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+            paths.collect::<io::Result<_>>().map_err(directory_failure("list", path))
+        };
+        for directory in listed(&self.root)?.into_iter().filter(|path| path.is_dir()) {
+            for path in listed(&directory)? {
+                let names = directory.file_name().zip(path.file_name());
+                let names = names.and_then(|(a, b)| Some((a.to_str()?, b.to_str()?)));
+                let Some((first, name)) = names else { continue };
+                match fs::metadata(&path) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => return Err(directory_failure("look at", path)(error)),
+                    Ok(found) if found.is_file() => each(first, name, &found, &path)?,
+                    Ok(_) => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Makes the entry of a directory durable, whoever made it.
@@ -138,6 +243,7 @@ fn directory_failure(
 fn staged_directory_file(directory: &Path, sealed: &[u8]) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     // Others who share the directory may read it, as far as the umask allows.
+    builder.prefix(TEMPORARY);
     builder.permissions(Permissions::from_mode(0o666));
     let mut file = match builder.tempfile_in(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -4,7 +4,10 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 
-use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
+use abide_model::{
+    CollectableObjects, NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError,
+    StoredObject,
+};
 use bytes::Bytes;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -97,6 +100,34 @@ impl RemoteObjects {
             cache.keep(hash, &sealed);
         }
         plain
+    }
+
+    /// Sends a request about the store as a whole.
+    fn alone<T, A>(
+        &self,
+        action: &'static str,
+        request: impl FnOnce(Bucket) -> A,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        A: Future<Output = Result<T, RequestError>> + Send + 'static,
+    {
+        let (sender, answer) = mpsc::channel();
+        let request = request(self.uploads.bucket());
+        self.handle.spawn(async move {
+            let answer = tokio::spawn(request).await;
+            let _ = sender.send(answer.unwrap_or_else(|it| Err(it.into())));
+        });
+        let failed = |error| storage_error(action, &self.url, Arc::new(error));
+        match answer.recv() {
+            Ok(answer) => answer.map_err(failed),
+            // The runtime has ended.
+            Err(error) => Err(StoreError::Storage {
+                action,
+                place: self.url.to_string(),
+                source: Arc::new(error),
+            }),
+        }
     }
 
     /// Sends many requests, a bounded number at once, and passes on each answer as it comes.
@@ -224,6 +255,38 @@ impl Objects for RemoteObjects {
         let place =
             |hash: &ObjectHash| hash.0.first_chunk().map(|start| u64::from_be_bytes(*start));
         Ok(hashes.iter().map(place).collect())
+    }
+}
+
+impl CollectableObjects for RemoteObjects {
+    fn each_stored(&self, each: &mut dyn FnMut(StoredObject)) -> Result<(), StoreError> {
+        self.alone("list", Bucket::list)?.into_iter().for_each(each);
+        Ok(())
+    }
+
+    fn remove(&self, hashes: &[ObjectHash]) -> Result<(), StoreError> {
+        for hash in hashes {
+            self.uploads.saw_nothing(*hash);
+            if let Some(cache) = &self.cache {
+                cache.remove(*hash);
+            }
+        }
+        let wanted: Vec<(usize, ObjectHash)> = hashes.iter().copied().enumerate().collect();
+        self.ask("remove", &wanted, Bucket::remove, |_, _, ()| ControlFlow::Continue(()))?;
+        self.alone("clear", Bucket::remove_remains)
+    }
+
+    fn claim(&self, store: &str) -> Result<(), StoreError> {
+        let store = store.to_owned();
+        self.alone("note a store in", |bucket| bucket.claim(store))
+    }
+
+    fn claimed_by(&self) -> Result<Vec<String>, StoreError> {
+        self.alone("list the stores of", Bucket::claims)
+    }
+
+    fn forget_known(&self) {
+        self.uploads.forget();
     }
 }
 

@@ -1,10 +1,11 @@
 //! Objects in a bucket of an S3-compatible server.
 
 use std::error::Error as StdError;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abide_model::ObjectHash;
+use abide_model::{ObjectHash, StoredObject};
 use bytes::Bytes;
+use futures::TryStreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{
@@ -27,6 +28,9 @@ const REQUEST: Duration = Duration::from_secs(120);
 
 /// Certificates of the authorities to trust for the server, instead of the web's.
 const AUTHORITIES: &str = "AWS_CA_BUNDLE";
+
+/// Below it, an empty object for each store that keeps its objects here.
+const STORES: &str = "stores";
 
 /// Objects below a prefix of a bucket.
 #[derive(Debug, Clone)]
@@ -113,6 +117,56 @@ impl S3 {
             return self.put_in_parts(hash, sealed).await;
         }
         self.store.put(&self.path(hash), PutPayload::from(sealed)).await.map(drop)
+    }
+
+    /// Every object, damaged ones too.
+    pub(crate) async fn list(&self) -> Result<Vec<StoredObject>> {
+        let prefix = Path::from_iter(self.prefix.split('/').filter(|part| !part.is_empty()));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut listed = self.store.list(Some(&prefix));
+        let mut objects = Vec::new();
+        while let Some(found) = listed.try_next().await? {
+            let Some(rest) = found.location.prefix_match(&prefix) else { continue };
+            let name: String = rest.map(|part| part.as_ref().to_owned()).collect();
+            let Ok(hash) = name.parse() else { continue };
+            let stored = u64::try_from(found.last_modified.timestamp()).unwrap_or(0);
+            let age = now.saturating_sub(Duration::from_secs(stored));
+            objects.push(StoredObject { hash, bytes: found.size, age });
+        }
+        Ok(objects)
+    }
+
+    /// Removes an object, if it is there.
+    pub(crate) async fn remove(&self, hash: ObjectHash) -> Result<()> {
+        match self.store.delete(&self.path(hash)).await {
+            Err(Error::NotFound { .. }) => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Notes that a store keeps its objects here.
+    pub(crate) async fn claim(&self, store: &str) -> Result<()> {
+        let path = self.stores().join(store);
+        match self.store.head(&path).await {
+            Err(Error::NotFound { .. }) => {
+                self.store.put(&path, PutPayload::from_static(b"")).await.map(drop)
+            }
+            found => found.map(drop),
+        }
+    }
+
+    /// The stores that are noted to keep their objects here.
+    pub(crate) async fn claims(&self) -> Result<Vec<String>> {
+        let prefix = self.stores();
+        let found: Vec<_> = self.store.list(Some(&prefix)).try_collect().await?;
+        let names = found.iter().filter_map(|found| found.location.filename());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Where the stores are noted that keep their objects here.
+    fn stores(&self) -> Path {
+        let parts = self.prefix.split('/').chain([STORES]);
+        Path::from_iter(parts.filter(|part| !part.is_empty()))
     }
 
     async fn is_whole(&self, hash: ObjectHash) -> Result<bool> {

@@ -94,6 +94,11 @@ impl Uploads {
         state.damaged.insert(hash);
     }
 
+    /// Forgets which objects are in the store.
+    pub(crate) fn forget(&self) {
+        self.lock().whole.clear();
+    }
+
     /// Starts to store an object. Blocks while too many uploads are under way. A failure is
     /// reported by [`finish`](Self::finish).
     pub(crate) fn begin(self: &Arc<Self>, runtime: &Handle, hash: ObjectHash, sealed: Bytes) {

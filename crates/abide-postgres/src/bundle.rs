@@ -12,7 +12,7 @@ use abide_journal::{
     BundleError, BundleHeader, BundleParent, BundleReader, BundleRecord, BundleWriter, ExportError,
     ImportError, ImportOutcome, ImportedBundle, JournalLine, LinePayload, Sum,
 };
-use abide_model::{EventRange, Fact, ObjectBatch, ObjectHash, Seq, SessionId, StoreError};
+use abide_model::{EventRange, Fact, ObjectBatch, ObjectHash, Objects, Seq, SessionId, StoreError};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ use crate::flusher::place;
 use crate::lease;
 use crate::postgres_reader::PostgresReader;
 use crate::postgres_store::{PostgresStore, key_holder, session_with_key};
+use crate::storing_lock::{StoringMark, collected_meanwhile};
 
 /// Lines read at a time.
 const CHUNK: usize = 4096;
@@ -192,7 +193,8 @@ impl PostgresStore {
         project: Option<&str>,
         wait: Duration,
     ) -> Result<ImportedBundle, ImportError> {
-        let objects = self.objects_of_store();
+        // Open until the lines are in the table.
+        let objects = self.storing_objects();
         let mut batch = ObjectBatch::default();
         let mut put = |hash: ObjectHash, bytes: &[u8]| -> Result<(), StoreError> {
             batch.push(hash, bytes);
@@ -431,11 +433,12 @@ impl PostgresStore {
         let project = project.or_else(|| projects.first().cloned()).unwrap_or_default();
         let (server, rows, session) = (self.server().clone(), Arc::new(rows), id);
         let uuid = Uuid::from_bytes(*id.as_bytes());
+        let (mark, shown) = (self.storing().mark(), self.place());
         let made = Arc::new((uuid, (projects, project), key, holder, place(before.0)));
         Ok(self.server().block(async move {
             server
                 .ask_much("put a session into", |mut client| {
-                    let (rows, made) = (rows.clone(), made.clone());
+                    let (rows, made, shown) = (rows.clone(), made.clone(), shown.clone());
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
                         let (id, (projects, project), key, parent, before) = &*made;
@@ -463,6 +466,7 @@ impl PostgresStore {
                         let sid: i64 = row.try_get(0)?;
                         let lease = "INSERT INTO lease (sid) VALUES ($1)";
                         transaction.execute(lease, &[&sid]).await?;
+                        check_bundle_mark(&transaction, mark, &shown).await?;
                         put_bundle_rows(&transaction, sid, &rows).await?;
                         if !brings_back {
                             refuse_erased_rows(&transaction, session, &rows).await?;
@@ -486,12 +490,13 @@ impl PostgresStore {
         let reader = self.reader(id)?;
         let (server, env) = (self.server().clone(), self.options().env.clone());
         let (take_over, sid) = (self.options().take_over, reader.known.sid);
+        let (mark, shown) = (self.storing().mark(), self.place());
         let rows = Arc::new(rows);
         Ok(self.server().block(async move {
             let held = lease::acquire_lease(&server, &env, (id, sid), wait, take_over).await?;
             let done = server
                 .ask_much("put a session into", |mut client| {
-                    let rows = rows.clone();
+                    let (rows, shown) = (rows.clone(), shown.clone());
                     Box::pin(async move {
                         let transaction = client.transaction().await?;
                         let sql = "SELECT 1 FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE";
@@ -501,6 +506,7 @@ impl PostgresStore {
                             return Err(StoreError::TakenOver { session: id, by }.into());
                         }
                         bundle_follows(&transaction, (id, sid), &rows).await?;
+                        check_bundle_mark(&transaction, mark, &shown).await?;
                         put_bundle_rows(&transaction, sid, &rows).await?;
                         transaction.commit().await?;
                         Ok(())
@@ -546,6 +552,24 @@ fn project_and_key(line: &JournalLine<'_>) -> (Option<String>, Option<String>) {
         Some(Ok(Fact::SessionCreated(created))) => (created.fields.project_id, created.fields.key),
         _ => (None, None),
     }
+}
+
+/// Refuses lines whose objects may have been removed since they were stored. Until the transaction
+/// ends, none is.
+async fn check_bundle_mark(
+    transaction: &deadpool_postgres::Transaction<'_>,
+    mark: StoringMark,
+    place: &str,
+) -> Result<(), ServerError> {
+    let kept = match mark {
+        StoringMark::Any => return Ok(()),
+        StoringMark::Lost => None,
+        StoringMark::Of(mark) => {
+            let sql = "SELECT 1 FROM collection WHERE mark = $1 FOR SHARE";
+            transaction.query_opt(sql, &[&mark]).await?
+        }
+    };
+    kept.map(|_| ()).ok_or_else(|| collected_meanwhile(place).into())
 }
 
 async fn put_bundle_rows(

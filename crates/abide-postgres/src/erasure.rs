@@ -1,16 +1,17 @@
-//! Erases payloads in a copy of a session whose original was erased.
+//! Erases payloads in the rows of a session.
 //!
 //! Lines keep their heads and their sums, as in a store of files. What is derived from the session,
-//! and from sessions that share its events, is deleted and rebuilt. Objects stay: it cannot be
-//! known here what else names them.
+//! and from sessions that share its events, is deleted and rebuilt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_journal::{JournalLine, LinePayload};
-use abide_model::{Fact, Seq, SessionId, StoreError};
+use abide_maintain::PendingErasure;
+use abide_model::{Fact, SessionId, StoreError};
 use deadpool_postgres::{Object, Transaction};
 use tokio_postgres::Row;
+use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::erased_record::record_erased_rows;
@@ -22,39 +23,26 @@ use crate::postgres_store::{PostgresStore, session_id};
 /// Tables derived from events.
 const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "overview"];
 
-/// What was erased.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ErasedRows {
-    /// Payloads.
-    pub payloads: u64,
-    /// The objects that they named, which stay: payloads, and snapshots with their files.
-    pub objects: u64,
-}
-
 impl PostgresStore {
-    /// Erases the data of these events, all of which must be the session's own. Waits up to `wait`
-    /// for a writer of the session or of a fork, which would write back what it remembers.
-    pub fn erase_payloads(
+    /// Erases the data of the events of an erasure, all of which must be the session's own, and
+    /// records the erasure. Waits up to `wait` for a writer of the session or of a fork, which
+    /// would write back what it remembers. Returns how many payloads were erased.
+    pub(crate) fn erase_rows(
         &self,
-        session: SessionId,
-        seqs: &[Seq],
+        pending: &PendingErasure,
+        id: Uuid,
         wait: Duration,
-    ) -> Result<ErasedRows, StoreError> {
+    ) -> Result<u64, StoreError> {
+        let session = pending.session;
         let reader = self.reader(session)?;
         let (server, env) = (self.server().clone(), self.options().env.clone());
         let (take_over, sid) = (self.options().take_over, reader.known.sid);
-        let seqs: Arc<Vec<i64>> = Arc::new(seqs.iter().map(|seq| place(seq.0)).collect());
+        let family = family_of(self, sid)?;
+        let pending = Arc::new(pending.clone());
         self.server().block(async move {
             let mut held = Vec::new();
             let until = Instant::now().checked_add(wait);
             let done = async {
-                let family = server
-                    .ask("erase in", |client| {
-                        Box::pin(
-                            async move { erasure_family(&client.query(FAMILY, &[&sid]).await?) },
-                        )
-                    })
-                    .await?;
                 for one in family {
                     let left = |until: Instant| until.saturating_duration_since(Instant::now());
                     let left = until.map_or(wait, left);
@@ -65,9 +53,9 @@ impl PostgresStore {
                 let held: Arc<(Vec<i64>, Vec<i64>)> = Arc::new(epochs.unzip());
                 server
                     .ask_much("erase in", |client| {
-                        let (held, seqs) = (held.clone(), seqs.clone());
+                        let (held, pending) = (held.clone(), pending.clone());
                         Box::pin(async move {
-                            carry_out_erasure(client, (session, sid), &held, &seqs).await
+                            carry_out_erasure(client, (session, sid), &held, (id, &pending)).await
                         })
                     })
                     .await
@@ -89,6 +77,21 @@ const FAMILY: &str = "WITH RECURSIVE family AS (
         UNION SELECT session.sid FROM session JOIN family ON session.parent = family.sid)
     SELECT session.id, session.sid FROM session JOIN family USING (sid) ORDER BY session.sid";
 
+/// A session and its forks.
+pub(crate) fn family_of(
+    store: &PostgresStore,
+    sid: i64,
+) -> Result<Vec<(SessionId, i64)>, StoreError> {
+    let server = store.server().clone();
+    store.server().block(async move {
+        server
+            .ask("erase in", |client| {
+                Box::pin(async move { erasure_family(&client.query(FAMILY, &[&sid]).await?) })
+            })
+            .await
+    })
+}
+
 fn erasure_family(rows: &[Row]) -> Result<Vec<(SessionId, i64)>, ServerError> {
     let one = |row: &Row| Ok((session_id(row.try_get::<_, Uuid>(0)?), row.try_get(1)?));
     rows.iter().map(one).collect()
@@ -98,8 +101,8 @@ async fn carry_out_erasure(
     mut client: Object,
     (session, sid): (SessionId, i64),
     (sids, epochs): &(Vec<i64>, Vec<i64>),
-    seqs: &[i64],
-) -> Result<ErasedRows, ServerError> {
+    (id, pending): (Uuid, &PendingErasure),
+) -> Result<u64, ServerError> {
     let transaction = client.transaction().await?;
     let taken_over = |by: &str| StoreError::TakenOver { session, by: by.to_owned() };
     let sql = "SELECT 1 FROM lease
@@ -121,8 +124,11 @@ async fn carry_out_erasure(
         }
         .into());
     }
+    // In this transaction: it is recorded if and only if it has begun.
+    let sql = "INSERT INTO erasure (id, plan) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+    transaction.execute(sql, &[&id, &Json(pending)]).await?;
     let sql = "SELECT seq, line FROM event WHERE sid = $1 AND seq = ANY($2)";
-    let mut done = ErasedRows::default();
+    let seqs: Vec<i64> = pending.events.iter().map(|seq| place(seq.0)).collect();
     let (mut places, mut lines) = (Vec::new(), Vec::new());
     for row in transaction.query(sql, &[&sid, &seqs]).await? {
         let (seq, raw): (i64, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
@@ -138,8 +144,6 @@ async fn carry_out_erasure(
             let reason = "it is needed to read the session and cannot be erased";
             return Err(refused(reason.to_owned()).into());
         }
-        done.payloads += 1;
-        done.objects += line.objects().len() as u64 + u64::from(erased_line_names_snapshot(&line));
         let mut erased = line.erased();
         // A row has no line break.
         erased.pop();
@@ -150,18 +154,10 @@ async fn carry_out_erasure(
         FROM unnest($2::bigint[], $3::bytea[]) AS given (seq, line)
         WHERE event.sid = $1 AND event.seq = given.seq";
     transaction.execute(sql, &[&sid, &places, &lines]).await?;
-    record_erased_rows(&transaction, sid, seqs).await?;
+    record_erased_rows(&transaction, sid, &seqs).await?;
     forget_derived_of_erasure(&transaction, sids).await?;
     transaction.commit().await?;
-    Ok(done)
-}
-
-/// Whether it is a checkpoint with files.
-fn erased_line_names_snapshot(line: &JournalLine<'_>) -> bool {
-    match line.event().map(|event| event.fact()) {
-        Some(Ok(Fact::Checkpoint(checkpoint))) => checkpoint.snapshot.is_some(),
-        _ => false,
-    }
+    Ok(places.len() as u64)
 }
 
 /// Whether the session could not be read without it.

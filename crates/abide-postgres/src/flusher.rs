@@ -13,41 +13,79 @@ use abide_journal::IntakeLines;
 use abide_model::{SessionId, StoreError, block_on};
 use deadpool_postgres::{ClientWrapper as Client, Object};
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use crate::error::ServerError;
 use crate::lease::{Lease, LeaseStatus, lease_epoch_number};
 use crate::notify::GrowthNotifier;
 use crate::server_connection::{ConnectionRetries, ServerConnection};
+use crate::storing_lock::collected_meanwhile;
 
 /// The most statements under way at once.
 const FLIGHTS: usize = 2;
 /// The most bytes of lines in one statement; a larger batch goes alone.
 const STATEMENT: usize = 4 << 20;
 
-const APPEND_ONE: &str = "WITH held AS MATERIALIZED (
-        SELECT sid FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE)
-    INSERT INTO event (sid, seq, sum, line)
-    SELECT held.sid, $3, $4, $5 FROM held ON CONFLICT (sid, seq) DO NOTHING";
-
-const APPEND_SOME: &str = "WITH held AS MATERIALIZED (
-        SELECT sid FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE)
-    INSERT INTO event (sid, seq, sum, line)
-    SELECT held.sid, given.seq, given.sum, given.line
-    FROM held, unnest($3::bigint[], $4::bytea[], $5::bytea[]) AS given (seq, sum, line)
-    ON CONFLICT (sid, seq) DO NOTHING";
-
-const APPEND_MANY: &str = "WITH held AS MATERIALIZED (
-        SELECT lease.sid FROM lease
-        JOIN unnest($1::bigint[], $2::bigint[]) AS mine (sid, epoch)
-            ON lease.sid = mine.sid AND lease.epoch = mine.epoch
-        ORDER BY lease.sid FOR SHARE OF lease),
-    put AS (
+/// The statement for one line.
+fn append_one(mark: Option<Uuid>) -> String {
+    format!(
+        "WITH {} held AS MATERIALIZED (
+            SELECT lease.sid FROM lease {} WHERE sid = $1 AND epoch = $2 FOR SHARE OF lease)
         INSERT INTO event (sid, seq, sum, line)
-        SELECT given.sid, given.seq, given.sum, given.line
-        FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[])
-            AS given (sid, seq, sum, line) JOIN held ON held.sid = given.sid
-        ON CONFLICT (sid, seq) DO NOTHING RETURNING sid)
-    SELECT sid, count(*) FROM put GROUP BY sid";
+        SELECT held.sid, $3, $4, $5 FROM held ON CONFLICT (sid, seq) DO NOTHING",
+        marked_append(mark, 6),
+        marked_join(mark)
+    )
+}
+
+/// The statement for the lines of one session.
+fn append_some(mark: Option<Uuid>) -> String {
+    format!(
+        "WITH {} held AS MATERIALIZED (
+            SELECT lease.sid FROM lease {} WHERE sid = $1 AND epoch = $2 FOR SHARE OF lease)
+        INSERT INTO event (sid, seq, sum, line)
+        SELECT held.sid, given.seq, given.sum, given.line
+        FROM held, unnest($3::bigint[], $4::bytea[], $5::bytea[]) AS given (seq, sum, line)
+        ON CONFLICT (sid, seq) DO NOTHING",
+        marked_append(mark, 6),
+        marked_join(mark)
+    )
+}
+
+/// The statement for the lines of many sessions.
+fn append_many(mark: Option<Uuid>) -> String {
+    format!(
+        "WITH {} held AS MATERIALIZED (
+            SELECT lease.sid FROM lease
+            JOIN unnest($1::bigint[], $2::bigint[]) AS mine (sid, epoch)
+                ON lease.sid = mine.sid AND lease.epoch = mine.epoch {}
+            ORDER BY lease.sid FOR SHARE OF lease),
+        put AS (
+            INSERT INTO event (sid, seq, sum, line)
+            SELECT given.sid, given.seq, given.sum, given.line
+            FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[])
+                AS given (sid, seq, sum, line) JOIN held ON held.sid = given.sid
+            ON CONFLICT (sid, seq) DO NOTHING RETURNING sid)
+        SELECT sid, count(*) FROM put GROUP BY sid",
+        marked_append(mark, 7),
+        marked_join(mark)
+    )
+}
+
+/// Finds the mark that the lines need, and keeps it until they are in the table: a collection
+/// changes it before it looks which objects are named.
+fn marked_append(mark: Option<Uuid>, place: u8) -> String {
+    match mark {
+        None => String::new(),
+        Some(_) => format!(
+            "kept AS MATERIALIZED (SELECT mark FROM collection WHERE mark = ${place} FOR SHARE),"
+        ),
+    }
+}
+
+const fn marked_join(mark: Option<Uuid>) -> &'static str {
+    if mark.is_some() { "CROSS JOIN kept" } else { "" }
+}
 
 const THERE: &str = "SELECT count(*) FROM event
     JOIN unnest($2::bigint[], $3::bytea[]) AS given (seq, sum)
@@ -60,6 +98,8 @@ struct FlushEntry {
     session: SessionId,
     lease: Lease,
     lines: IntakeLines,
+    /// The mark that must not have changed, if objects are named that were stored under it.
+    mark: Option<Uuid>,
     slot: Arc<FlushSlot>,
 }
 
@@ -119,12 +159,13 @@ impl Flusher {
         session: SessionId,
         lease: Lease,
         lines: IntakeLines,
+        mark: Option<Uuid>,
     ) -> Result<(), StoreError> {
         if lines.ends.is_empty() {
             return Ok(());
         }
         let slot = Arc::new(FlushSlot { outcome: Mutex::default(), thread: thread::current() });
-        let entry = FlushEntry { session, lease, lines, slot: slot.clone() };
+        let entry = FlushEntry { session, lease, lines, mark, slot: slot.clone() };
         let mut queue = self.lock();
         queue.waiting.push(entry);
         let lead = queue.flying < FLIGHTS;
@@ -276,9 +317,10 @@ async fn put_flush_on(
 /// As many queued batches as fit into one statement.
 fn take_flush_batch(waiting: &mut Vec<FlushEntry>) -> Vec<FlushEntry> {
     let mut bytes = 0;
+    let mark = waiting.first().and_then(|entry| entry.mark);
     let fits = waiting.iter().take_while(|entry| {
         bytes += entry.lines.bytes.len();
-        bytes <= STATEMENT
+        bytes <= STATEMENT && entry.mark == mark
     });
     let count = fits.count().max(1).min(waiting.len());
     waiting.drain(..count).collect()
@@ -300,8 +342,10 @@ async fn insert_flush_batch(
     let seqs: Vec<i64> = rows().map(|(_, (seq, _, _))| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = rows().map(|(_, (_, sum, _))| sum.as_ascii().to_vec()).collect();
     let lines: Vec<&[u8]> = rows().map(|(_, (_, _, line))| line).collect();
-    let statement = client.prepare_cached(APPEND_MANY).await?;
-    let given: [&(dyn ToSql + Sync); 6] = [&mine, &epochs, &sids, &seqs, &sums, &lines];
+    let mark = batch.first().and_then(|entry| entry.mark);
+    let statement = client.prepare_cached(&append_many(mark)).await?;
+    let mut given: Vec<&(dyn ToSql + Sync)> = vec![&mine, &epochs, &sids, &seqs, &sums, &lines];
+    given.extend(mark.as_ref().map(|mark| mark as &(dyn ToSql + Sync)));
     let mut put = HashMap::new();
     for row in client.query(&statement, &given).await? {
         put.insert(row.try_get::<_, i64>(0)?, row.try_get::<_, i64>(1)?);
@@ -312,18 +356,21 @@ async fn insert_flush_batch(
 
 async fn insert_flush_entry(client: &Client, entry: &FlushEntry) -> Result<u64, ServerError> {
     let (sid, epoch) = (entry.lease.sid, lease_epoch_number(entry.lease.epoch));
+    let mark = entry.mark.as_ref().map(|mark| mark as &(dyn ToSql + Sync));
     let mut rows = entry.lines.rows();
     if let (Some((seq, sum, line)), None) = (rows.next(), rows.next()) {
-        let statement = client.prepare_cached(APPEND_ONE).await?;
-        let sum = &sum.as_ascii()[..];
-        let given: [&(dyn ToSql + Sync); 5] = [&sid, &epoch, &place(seq.0), &sum, &line];
+        let statement = client.prepare_cached(&append_one(entry.mark)).await?;
+        let (sum, seq) = (&sum.as_ascii()[..], place(seq.0));
+        let mut given: Vec<&(dyn ToSql + Sync)> = vec![&sid, &epoch, &seq, &sum, &line];
+        given.extend(mark);
         return Ok(client.execute(&statement, &given).await?);
     }
     let seqs: Vec<i64> = entry.lines.rows().map(|(seq, _, _)| place(seq.0)).collect();
     let sums: Vec<Vec<u8>> = entry.lines.rows().map(|(_, s, _)| s.as_ascii().to_vec()).collect();
     let lines: Vec<&[u8]> = entry.lines.rows().map(|(_, _, line)| line).collect();
-    let statement = client.prepare_cached(APPEND_SOME).await?;
-    let given: [&(dyn ToSql + Sync); 5] = [&sid, &epoch, &seqs, &sums, &lines];
+    let statement = client.prepare_cached(&append_some(entry.mark)).await?;
+    let mut given: Vec<&(dyn ToSql + Sync)> = vec![&sid, &epoch, &seqs, &sums, &lines];
+    given.extend(mark);
     Ok(client.execute(&statement, &given).await?)
 }
 
@@ -342,6 +389,9 @@ async fn find_flushed_lines(
         return Ok(Ok(()));
     }
     let seen = LeaseStatus::look(client, entry.lease.sid).await?;
+    if seen.epoch == lease_epoch_number(entry.lease.epoch) && entry.mark.is_some() {
+        return Ok(Err(collected_meanwhile("the store")));
+    }
     let by = seen.holder.map_or_else(
         || "a writer that has released it since".to_owned(),
         |holder| holder.to_string(),

@@ -9,10 +9,14 @@
 //! session that this process writes. A statement whose answer was lost is sent again; a line that
 //! is already there with the same sum is not inserted twice.
 
+mod advisory_lock;
 mod bundle;
+mod collector;
 mod connection_guard;
 mod deletion;
+mod erase_search;
 mod erased_record;
+mod eraser;
 mod erasure;
 mod error;
 mod flusher;
@@ -20,6 +24,7 @@ mod history;
 mod lease;
 mod liveness;
 mod migration;
+mod named_rows;
 mod notify;
 mod postgres_reader;
 mod postgres_store;
@@ -28,13 +33,18 @@ mod server_connection;
 mod server_url;
 mod state_cache;
 mod store_setting;
+mod storing_lock;
+mod storing_objects;
 mod table_objects;
 mod tls;
+mod vacuum;
 mod verify;
 
-pub use erasure::ErasedRows;
+pub use collector::PostgresCollector;
+pub use eraser::PostgresEraser;
 pub use error::{ServerError, ServerErrorKind};
 pub use migration::{MigratedVersions, SCHEMA_VERSION};
 pub use postgres_store::{PostgresOptions, PostgresStore, StoreStatus};
 pub use server_url::{ServerUrl, UrlError};
 pub use store_setting::DatabaseSpace;
+pub use storing_lock::StoredCheck;

@@ -12,6 +12,7 @@ const STEPS: &[(&str, &str)] = &[
     ("names", include_str!("../migrations/0003_names.sql")),
     ("states", include_str!("../migrations/0004_states.sql")),
     ("erased", include_str!("../migrations/0005_erased.sql")),
+    ("collections", include_str!("../migrations/0006_collections.sql")),
 ];
 
 /// The version of the tables that this program knows.

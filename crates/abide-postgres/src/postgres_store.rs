@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use abide_journal::{Environment, IntakeSalts, JournalLine, Sum};
 use abide_model::{
-    CreatedSession, Epoch, History, HistoryQuery, Kind, NewSession, Objects, ParentReason, Seq,
-    SessionCreated, SessionFields, SessionId, SessionParent, SessionReader, SessionRef,
-    SessionSummary, SessionWriter, Store, StoreError, Timestamp,
+    CollectableObjects, CreatedSession, Epoch, History, HistoryQuery, Kind, NewSession, Objects,
+    ParentReason, Seq, SessionCreated, SessionFields, SessionId, SessionParent, SessionReader,
+    SessionRef, SessionSummary, SessionWriter, Store, StoreError, Timestamp,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -23,6 +23,8 @@ use crate::postgres_writer::PostgresWriter;
 use crate::server_connection::ServerConnection;
 use crate::server_url::ServerUrl;
 use crate::store_setting;
+use crate::storing_lock::{ClaimedObjects, StoredCheck, StoringLock};
+use crate::storing_objects::StoringObjects;
 use crate::table_objects::TableObjects;
 
 /// Options of a shared store.
@@ -80,6 +82,9 @@ pub struct StoreStatus {
 pub struct PostgresStore {
     server: Arc<ServerConnection>,
     objects: Arc<dyn Objects>,
+    /// The objects, if they are not in the database.
+    elsewhere: Option<Arc<dyn CollectableObjects>>,
+    storing: Arc<StoringLock>,
     flusher: Arc<Flusher>,
     leases: Arc<Leases>,
     changed: Arc<HistoryChanges>,
@@ -125,15 +130,30 @@ impl PostgresStore {
             handle.spawn(history::keep_up_history(Arc::downgrade(&changed)));
         }
         let objects: Arc<dyn Objects> = Arc::new(TableObjects::new(server.clone()));
+        let storing = StoringLock::new(server.clone(), None);
         let flusher = Arc::new(Flusher::new(server.clone(), teller));
         let listener = Arc::default();
-        Ok(Self { server, objects, flusher, leases, changed, listener, options })
+        let elsewhere = None;
+        Ok(Self {
+            server,
+            objects,
+            elsewhere,
+            storing,
+            flusher,
+            leases,
+            changed,
+            listener,
+            options,
+        })
     }
 
     /// The same store with its objects elsewhere.
     #[must_use]
-    pub fn with_objects(mut self, objects: Arc<dyn Objects>) -> Self {
-        self.objects = objects;
+    pub fn with_objects(mut self, objects: Arc<dyn CollectableObjects>) -> Self {
+        let claimed = ClaimedObjects::new(objects.clone());
+        self.storing = StoringLock::new(self.server.clone(), Some(claimed));
+        self.objects = objects.clone();
+        self.elsewhere = Some(objects);
         self
     }
 
@@ -209,6 +229,49 @@ impl PostgresStore {
         }
     }
 
+    /// Opens a session for writing.
+    pub(crate) fn writer(
+        &self,
+        session: SessionId,
+        wait: Duration,
+    ) -> Result<PostgresWriter, StoreError> {
+        let reader = self.reader(session)?;
+        let (server, env) = (self.server.clone(), self.options.env.clone());
+        let (take_over, sid) = (self.options.take_over, reader.known.sid);
+        let ending = reader.clone();
+        let leases = self.leases.clone();
+        let (lease, end) = self.server.block(async move {
+            let lease =
+                lease::acquire_lease(&server, &env, (session, sid), wait, take_over).await?;
+            // It is kept alive from here on, however long the reading takes.
+            leases.add(lease);
+            let opened = async {
+                let end = ending.end().await?;
+                let known: Epoch = end.state.core.epoch;
+                if known < lease.epoch {
+                    return Ok((lease, end));
+                }
+                Ok((lease::raise_lease(&server, session, lease, known).await?, end))
+            };
+            let opened: Result<_, StoreError> = opened.await;
+            if opened.is_err() {
+                leases.remove(lease);
+                let _ = lease::release_lease(&server, lease).await;
+            }
+            opened
+        })?;
+        let held = (lease, self.leases.clone(), self.changed.clone());
+        let writer = PostgresWriter::new(
+            &self.options.env,
+            reader,
+            self.flusher.clone(),
+            self.storing.clone(),
+            held,
+            end,
+        )?;
+        Ok(writer)
+    }
+
     /// The id of a session's project; `None` if it has none.
     pub fn project_of(&self, session: SessionId) -> Result<Option<String>, StoreError> {
         let server = self.server.clone();
@@ -237,8 +300,29 @@ impl PostgresStore {
         }
     }
 
-    pub(crate) fn objects_of_store(&self) -> Arc<dyn Objects> {
-        self.objects.clone()
+    /// The objects, for one who stores some.
+    pub(crate) fn storing_objects(&self) -> StoringObjects {
+        StoringObjects::new(self.objects.clone(), self.storing.clone())
+    }
+
+    pub(crate) const fn storing(&self) -> &Arc<StoringLock> {
+        &self.storing
+    }
+
+    /// Tells whether what this process stored may be named, for one who does not append by itself.
+    #[must_use]
+    pub fn stored_check(&self) -> StoredCheck {
+        StoredCheck::new(self.storing.clone())
+    }
+
+    /// The objects, for one who reads some.
+    pub(crate) const fn objects_of_store(&self) -> &Arc<dyn Objects> {
+        &self.objects
+    }
+
+    /// The objects, if they are not in the database.
+    pub(crate) const fn objects_elsewhere(&self) -> Option<&Arc<dyn CollectableObjects>> {
+        self.elsewhere.as_ref()
     }
 
     pub(crate) const fn server(&self) -> &Arc<ServerConnection> {
@@ -567,35 +651,7 @@ impl Store for PostgresStore {
         session: SessionId,
         wait: Duration,
     ) -> Result<Arc<dyn SessionWriter>, StoreError> {
-        let reader = self.reader(session)?;
-        let (server, env) = (self.server.clone(), self.options.env.clone());
-        let (take_over, sid) = (self.options.take_over, reader.known.sid);
-        let ending = reader.clone();
-        let leases = self.leases.clone();
-        let (lease, end) = self.server.block(async move {
-            let lease =
-                lease::acquire_lease(&server, &env, (session, sid), wait, take_over).await?;
-            // It is kept alive from here on, however long the reading takes.
-            leases.add(lease);
-            let opened = async {
-                let end = ending.end().await?;
-                let known: Epoch = end.state.core.epoch;
-                if known < lease.epoch {
-                    return Ok((lease, end));
-                }
-                Ok((lease::raise_lease(&server, session, lease, known).await?, end))
-            };
-            let opened: Result<_, StoreError> = opened.await;
-            if opened.is_err() {
-                leases.remove(lease);
-                let _ = lease::release_lease(&server, lease).await;
-            }
-            opened
-        })?;
-        let held = (lease, self.leases.clone(), self.changed.clone());
-        let writer =
-            PostgresWriter::new(&self.options.env, reader, self.flusher.clone(), held, end)?;
-        Ok(Arc::new(writer))
+        Ok(Arc::new(self.writer(session, wait)?))
     }
 
     fn read(&self, session: SessionId) -> Result<Arc<dyn SessionReader>, StoreError> {
@@ -603,6 +659,6 @@ impl Store for PostgresStore {
     }
 
     fn objects(&self) -> Result<Arc<dyn Objects>, StoreError> {
-        Ok(self.objects.clone())
+        Ok(Arc::new(self.storing_objects()))
     }
 }

@@ -1,24 +1,29 @@
 //! The one writer of a session: stages events, folds them, and has them sent in groups.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use abide_journal::{
     Commit, CommitQueue, Environment, Intake, IntakeLines, IntakeOutcome, IntakeSalts,
     IntakeStateSource, JournalError, LineObjectRef, OpeningTiming, PreparedEvent, Sum,
 };
+use abide_maintain::object_names_in;
 use abide_model::{
-    AnomalyPolicy, AppendError, Digest, Durability, Epoch, Event, EventFactory, EventLimits, Kind,
-    LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash, ReadFinding, Seq, SessionCore,
-    SessionState, SessionWriter, StoreError, Ticket, WriterOpened, check_batch, made_behind,
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
+    EventLimits, Kind, LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash, Objects, ReadFinding,
+    Seq, SessionCore, SessionState, SessionWriter, StoreError, Ticket, WriterOpened, check_batch,
+    made_behind,
 };
+use uuid::Uuid;
 
 use crate::flusher::Flusher;
 use crate::history::{self, HistoryChanges};
 use crate::lease::{self, Lease, Leases};
 use crate::postgres_reader::{PostgresReader, StateAtEnd};
 use crate::state_cache::{PendingStateCache, StatePageLayout};
+use crate::storing_lock::{StoringLock, StoringMark};
+use crate::storing_objects::StoringObjects;
 
 /// Strings larger than this are stored as objects.
 const OBJECT_BYTES: usize = 16 << 10;
@@ -63,6 +68,55 @@ struct PostgresCommitter {
     reader: PostgresReader,
     lease: Lease,
     changed: Arc<HistoryChanges>,
+    storing: Arc<StoringLock>,
+    unnamed: Arc<UnnamedObjects>,
+}
+
+/// What was stored for events that are not acknowledged yet: each keeps a window open.
+#[derive(Debug, Default)]
+struct UnnamedObjects(Mutex<Vec<(Seq, Arc<StoringObjects>)>>);
+
+impl UnnamedObjects {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Seq, Arc<StoringObjects>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what was stored for events up to this one.
+    fn named(&self, last: Seq) {
+        self.lock().retain(|(seq, _)| *seq > last);
+    }
+
+    /// Tells which event names something; `None` if none does.
+    fn name(&self, stored: &Arc<StoringObjects>, event: Option<Seq>) {
+        let mut all = self.lock();
+        match event {
+            None => all.retain(|(_, it)| !Arc::ptr_eq(it, stored)),
+            Some(event) => {
+                for (seq, _) in all.iter_mut().filter(|(_, it)| Arc::ptr_eq(it, stored)) {
+                    *seq = event;
+                }
+            }
+        }
+    }
+}
+
+impl PostgresCommitter {
+    /// The mark that these lines need.
+    fn mark(&self, lines: &IntakeLines) -> Result<Option<Uuid>, StoreError> {
+        match self.storing.mark() {
+            StoringMark::Any => Ok(None),
+            _ if object_names_in(&lines.bytes).next().is_none() => Ok(None),
+            StoringMark::Of(mark) => Ok(Some(mark)),
+            StoringMark::Lost => Err(self.storing.collected()),
+        }
+    }
+
+    fn send(&self, lines: IntakeLines) -> Result<(), StoreError> {
+        let (mark, last) = (self.mark(&lines)?, lines.last.0);
+        self.flusher.append(self.reader.session, self.lease, lines, mark)?;
+        self.unnamed.named(last);
+        Ok(())
+    }
 }
 
 impl Commit for PostgresCommitter {
@@ -77,7 +131,11 @@ impl Commit for PostgresCommitter {
     }
 
     fn commit(&mut self, batch: PostgresBatch, _: Durability) -> Result<(), JournalError> {
-        self.flusher.append(self.reader.session, self.lease, batch.lines)?;
+        if let Err(error) = self.send(batch.lines) {
+            // The writer stops.
+            self.unnamed.named(Seq(u64::MAX));
+            return Err(error.into());
+        }
         self.changed.mark(&self.reader);
         if let Some(taken) = batch.snapshot {
             // Only speeds up the next open, so nobody waits for it.
@@ -121,6 +179,8 @@ pub(crate) struct PostgresWriter {
     limits: EventLimits,
     closed: AtomicBool,
     salts: IntakeSalts,
+    storing: Arc<StoringLock>,
+    unnamed: Arc<UnnamedObjects>,
 }
 
 impl PostgresWriter {
@@ -128,6 +188,7 @@ impl PostgresWriter {
         env: &Environment,
         reader: PostgresReader,
         flusher: Arc<Flusher>,
+        storing: Arc<StoringLock>,
         (lease, leases, changed): (Lease, Arc<Leases>, Arc<HistoryChanges>),
         end: StateAtEnd,
     ) -> Result<Self, StoreError> {
@@ -139,8 +200,15 @@ impl PostgresWriter {
         let past = WriterLookup { reader: reader.clone(), pages: end.pages.of_writer(lease.epoch) };
         let staging =
             PostgresIntake::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
-        let committer =
-            PostgresCommitter { flusher, reader: reader.clone(), lease, changed: changed.clone() };
+        let unnamed = Arc::new(UnnamedObjects::default());
+        let committer = PostgresCommitter {
+            flusher,
+            reader: reader.clone(),
+            lease,
+            changed: changed.clone(),
+            storing: storing.clone(),
+            unnamed: unnamed.clone(),
+        };
         let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
         leases.add(lease);
         Ok(Self {
@@ -152,11 +220,17 @@ impl PostgresWriter {
             limits: EventLimits::default(),
             closed: AtomicBool::new(false),
             salts,
+            storing,
+            unnamed,
         })
     }
 
-    /// Moves the large strings of payloads into objects, durably.
-    fn prepare(&self, events: Vec<NewEvent>) -> Result<Vec<PreparedEvent>, StoreError> {
+    /// Moves the large strings of payloads into objects, durably. Nothing removes them until an
+    /// event names them.
+    fn prepare(
+        &self,
+        events: Vec<NewEvent>,
+    ) -> Result<(Vec<PreparedEvent>, Option<Arc<StoringObjects>>), StoreError> {
         let mut objects = ObjectBatch::default();
         let mut prepared = Vec::with_capacity(events.len());
         for new in events {
@@ -167,11 +241,13 @@ impl PostgresWriter {
             let refs: Vec<LineObjectRef> = leaves.iter().map(LineObjectRef::to).collect();
             prepared.push(self.salts.prepare(NewEvent { data, ..new }, &refs));
         }
-        if !objects.is_empty() {
-            self.reader.objects.put_batch(&objects)?;
-            self.reader.objects.sync()?;
+        if objects.is_empty() {
+            return Ok((prepared, None));
         }
-        Ok(prepared)
+        let stored = StoringObjects::new(self.reader.objects.clone(), self.storing.clone());
+        stored.put_batch(&objects)?;
+        stored.sync()?;
+        Ok((prepared, Some(Arc::new(stored))))
     }
 
     fn stage(
@@ -208,6 +284,16 @@ impl PostgresWriter {
         }
     }
 
+    /// Records that payloads were erased.
+    pub(crate) fn note_erased(&self, erasures: &[Erasure]) -> Result<(), StoreError> {
+        let noted: Result<Vec<_>, _> = erasures
+            .iter()
+            .map(|erasure| self.salts.prepare_fact(Kind::PAYLOAD_ERASED, erasure))
+            .collect();
+        self.stage(noted?, Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
+        Ok(())
+    }
+
     fn finish(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -222,6 +308,7 @@ impl PostgresWriter {
         // From here on nothing is staged. Events staged during the close are not sent, and their
         // tickets fail.
         queue.close();
+        self.unnamed.named(Seq(u64::MAX));
         let taken = queue.look(|staging| {
             let sent = closed.is_ok() && staging.since_snapshot > 0 && staging.is_empty();
             sent.then(|| stage_state_cache(staging, staging.end()))
@@ -254,11 +341,18 @@ impl SessionWriter for PostgresWriter {
         odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
         check_batch(&events, &self.limits)?;
-        let prepared = self.prepare(events).map_err(|error| AppendError::Stopped {
+        let (prepared, stored) = self.prepare(events).map_err(|error| AppendError::Stopped {
             safe: self.queue.synced(),
             source: Arc::new(error),
         })?;
-        self.stage(prepared, durability, odd)
+        let Some(stored) = stored else { return self.stage(prepared, durability, odd) };
+        // Before it is staged: any thread may send it from then on.
+        self.unnamed.lock().push((Seq(u64::MAX), stored.clone()));
+        let staged = self.stage(prepared, durability, odd);
+        let seq = staged.as_ref().ok().and_then(Ticket::seq);
+        self.unnamed.name(&stored, seq);
+        self.unnamed.named(self.queue.synced());
+        staged
     }
 
     fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {

@@ -16,6 +16,7 @@ use tokio_postgres::Config;
 
 use crate::connection_guard::ConnectionGuard;
 use crate::error::ServerError;
+use crate::migration::SCHEMA_VERSION;
 use crate::server_url::{ServerUrl, UrlError};
 use crate::tls;
 
@@ -99,7 +100,8 @@ impl ServerConnection {
         // An acknowledged event is on the server's disk, whatever the database's default.
         let options = format!(
             "{} -c search_path={} -c synchronous_commit=on -c statement_timeout={time} \
-             -c idle_in_transaction_session_timeout={time} -c tcp_keepalives_idle=30",
+             -c idle_in_transaction_session_timeout={time} -c tcp_keepalives_idle=30 \
+             -c abide.tables={SCHEMA_VERSION}",
             config.get_options().unwrap_or_default(),
             url.schema,
             time = answer.as_millis(),

@@ -32,7 +32,7 @@ pub(crate) async fn objects_place(client: &Object) -> Result<Option<String>, Ser
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-async fn store_id_setting(client: &Object) -> Result<String, ServerError> {
+pub(crate) async fn store_id_setting(client: &Object) -> Result<String, ServerError> {
     let sql = "SELECT coalesce((extract(epoch FROM min(applied)) * 1000000)::bigint, 0)::text
         || ' ' || current_database()::text FROM migration";
     Ok(client.query_one(sql, &[]).await?.try_get(0)?)

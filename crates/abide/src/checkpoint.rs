@@ -313,6 +313,8 @@ impl Store {
         objects: &dyn Objects,
         request: &CheckpointRequest,
     ) -> Result<TakenSnapshot, Error> {
+        // From here on nothing is removed, so that what is remembered of the objects holds.
+        objects.has(&[])?;
         Ok(self.workspace(root)?.snapshot(objects, &request.watch)?)
     }
 }

@@ -34,8 +34,8 @@ impl Store {
         snapshot: &Snapshot,
     ) -> Vec<String> {
         let found = ignored_state(root, objects, snapshot, &self.workspace_policy(root).exclude);
-        match self.stat_cache(root) {
-            Ok(cache) => unreported_paths(&cache.with_extension("ignored"), found),
+        match self.workspace_note(root, "ignored") {
+            Ok(note) => unreported_paths(&note, found),
             Err(_) => found,
         }
     }

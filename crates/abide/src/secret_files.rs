@@ -40,8 +40,8 @@ impl Store {
     /// Those of these files that were not named for this workspace before. They count as named from
     /// here on.
     pub fn unnamed_secret_files(&self, root: &Path, files: &[String]) -> Vec<String> {
-        match self.stat_cache(root) {
-            Ok(cache) => unreported_paths(&cache.with_extension("secrets"), files.to_vec()),
+        match self.workspace_note(root, "secrets") {
+            Ok(note) => unreported_paths(&note, files.to_vec()),
             Err(_) => files.to_vec(),
         }
     }

@@ -23,6 +23,7 @@ use tempfile::TempDir;
 use crate::acceptance::{check_accepted, own_consent};
 use crate::backend::{
     Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildService, Maintenance,
+    ObjectCollector, PayloadEraser,
 };
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
@@ -230,6 +231,16 @@ impl Store {
         self.capability(self.capabilities.bundles.as_ref(), "bundles")
     }
 
+    /// Finds what was recorded and erases it, or an error saying that `what` needs that.
+    pub fn eraser(&self, what: &'static str) -> Result<&dyn PayloadEraser, Error> {
+        self.capability(self.capabilities.eraser.as_ref(), what)
+    }
+
+    /// Removes objects that nothing names, or an error saying that `what` needs that.
+    pub fn collector(&self, what: &'static str) -> Result<&dyn ObjectCollector, Error> {
+        self.capability(self.capabilities.collector.as_ref(), what)
+    }
+
     fn maintenance(&self, what: &'static str) -> Result<&dyn Maintenance, Error> {
         self.capability(self.capabilities.maintenance.as_ref(), what)
     }
@@ -329,11 +340,28 @@ impl Store {
         Ok(dir)
     }
 
-    /// The path of the stat cache of a workspace.
+    /// The path of the stat cache of a workspace. Where others may remove objects, each removal
+    /// leads to another path: the cache says that unchanged files are in the store.
     pub(crate) fn stat_cache(&self, root: &Path) -> Result<PathBuf, Error> {
+        let path = self.workspace_note(root, "stat")?;
+        let Some(mark) = self.objects_mark()? else { return Ok(path) };
+        let marked = path.with_extension(format!("{mark}.stat"));
+        if !marked.exists() {
+            remove_marked_caches(&path);
+        }
+        Ok(marked)
+    }
+
+    /// The path of what this machine remembers of a workspace.
+    pub(crate) fn workspace_note(&self, root: &Path, extension: &str) -> Result<PathBuf, Error> {
         let name = ObjectHash::of(root.as_os_str().as_encoded_bytes()).to_string();
         let name: String = name.chars().take(16).collect();
-        Ok(self.cache_dir()?.join(name).with_extension("stat"))
+        Ok(self.cache_dir()?.join(name).with_extension(extension))
+    }
+
+    /// See [`crate::backend::StoreHome::objects_mark`].
+    fn objects_mark(&self) -> Result<Option<String>, Error> {
+        self.capabilities.home.as_ref().map_or(Ok(None), |home| home.objects_mark())
     }
 
     /// A private directory that lives as long as this process. In a directory that everyone can
@@ -683,6 +711,24 @@ fn local_store_files(place: StorePlace) -> Result<PathBuf, Error> {
         }
         StoreLocation::Shared(url) => {
             Err(Error::OnlyFiles { what: "opening by directory", place: url.to_string() })
+        }
+    }
+}
+
+/// Removes the stat caches beside this path that are of no use any more.
+fn remove_marked_caches(path: &Path) {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_stem().and_then(|name| name.to_str()))
+    else {
+        return;
+    };
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let file = file.to_str().unwrap_or_default();
+        if file
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".stat"))
+        {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

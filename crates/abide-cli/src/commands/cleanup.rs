@@ -1,12 +1,13 @@
 //! `abide cleanup`: deletes old sessions and checkpoints and reclaims disk space.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use abide::{
     SessionId,
     maintenance::{
-        ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, KeepReason, Retention, SessionRemoval,
-        TimeSpan,
+        ByteSize, CleanupOutcome, CleanupPlan, CleanupRules, CollectError, KeepReason, Retention,
+        SessionRemoval, TimeSpan,
     },
 };
 use abide_transcript::escape;
@@ -27,7 +28,8 @@ use crate::typed_time::time_ago;
 /// whole; nothing is lost by that. `[retention]` in the store's `config.toml` sets what is deleted;
 /// if one of the limits below is given, only these count. Sessions in use, the newest `min_keep`,
 /// failed and interrupted ones (`keep_failed`), and those that another session was forked from are
-/// always kept. The plan is shown first. Without a terminal, nothing is done without `--yes`. If
+/// always kept. A shared store deletes no sessions by age or number: there, objects that nothing refers to
+/// are removed. The plan is shown first. Without a terminal, nothing is done without `--yes`. If
 /// the clock seems to have jumped forward, `--yes` also needs `--trust-clock`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -56,7 +58,7 @@ pub(crate) struct CleanupArgs {
     json: bool,
 }
 
-/// The name of this command in errors about other kinds of stores.
+/// The name of this command in errors about stores that cannot do it.
 const WHAT: &str = "`abide cleanup`";
 
 impl CleanupArgs {
@@ -64,7 +66,10 @@ impl CleanupArgs {
         if self.json && !self.yes && !self.dry_run {
             return Err(CommandError::Usage(unconfirmed_json_text()));
         }
-        let opened = surroundings.open_file_store(WHAT)?;
+        let opened = surroundings.open_store()?;
+        if opened.store.as_files().is_none() {
+            return self.collect(&opened, surroundings);
+        }
         opened.check_one_project(surroundings)?;
         let files = opened.store.files(WHAT)?;
         let rules = self.rules(files.cleaner().rules(), files.projects());
@@ -78,7 +83,7 @@ impl CleanupArgs {
             return out.flush();
         }
         if !self.json {
-            show_cleanup_plan(&plan, &settings, &opened, &mut out)?;
+            show_cleanup_plan(&plan, Some(&settings), &opened, &mut out)?;
             out.flush()?;
         }
         let doubted = plan.jumped.filter(|_| !self.trust_clock);
@@ -115,6 +120,59 @@ impl CleanupArgs {
         out.flush()
     }
 
+    /// Removes the objects of a shared store that nothing names: its sessions have no limits.
+    fn collect(
+        &self,
+        opened: &ScopedStore,
+        surroundings: &CommandContext,
+    ) -> Result<(), CommandError> {
+        if self.older_than.is_some() || self.keep.is_some() {
+            return Err(CommandError::failed(
+                "a shared store does not delete sessions by age or number",
+            )
+            .with_hint("without `--older-than` and `--keep`, objects that nothing refers to go"));
+        }
+        let (wait, collector) = (surroundings.wait, opened.store.collector(WHAT)?);
+        if !self.dry_run {
+            finish_erasures(opened, wait)?;
+        }
+        let mut plan = CleanupPlan::default();
+        match collector.preview_collection(&mut plan.notes) {
+            Ok(objects) => plan.objects = Some(objects),
+            Err(error) => plan.notes.push(format!("no objects will be collected: {error}")),
+        }
+        let mut out = CommandOutput::stdout();
+        if self.json && self.dry_run {
+            out.json(&cleanup_plan_json(&plan, &HashMap::new()))?;
+            return out.flush();
+        }
+        if !self.json {
+            show_cleanup_plan(&plan, None, opened, &mut out)?;
+            out.flush()?;
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        let mut cleaned = CleanupOutcome::default();
+        if !plan.is_empty() {
+            confirm("Proceed? Removed data cannot be restored.", self.yes, None)?;
+            match collector.collect_objects(wait, &mut cleaned.notes) {
+                Ok(objects) => cleaned.objects = objects,
+                Err(CollectError::Store(error)) => return Err(abide::Error::from(error).into()),
+                Err(error) => {
+                    cleaned.notes.push(format!("no objects were collected: {error}"));
+                }
+            }
+        }
+        cleaned.notes.iter().for_each(warning);
+        if self.json {
+            out.json(&cleaned_json(&cleaned, &HashMap::new()))?;
+        } else if !plan.is_empty() {
+            out.line(removed_by_cleanup(&cleaned))?;
+        }
+        out.flush()
+    }
+
     /// The rules of the store, or those of the options, for the project in scope.
     fn rules(&self, configured: CleanupRules, projects: &[String]) -> CleanupRules {
         let only = projects.to_vec();
@@ -132,9 +190,24 @@ impl CleanupArgs {
     }
 }
 
+/// Finishes interrupted erasures of a shared store.
+fn finish_erasures(opened: &ScopedStore, wait: Duration) -> Result<(), CommandError> {
+    let eraser = opened.store.eraser(WHAT)?;
+    if !eraser.is_erasing().map_err(abide::Error::from)? {
+        return Ok(());
+    }
+    let tidied = eraser.tidy_erasures(wait).map_err(abide::Error::from)?;
+    if tidied.finished {
+        status("Finished an interrupted erasure");
+    }
+    tidied.notes.iter().for_each(warning);
+    Ok(())
+}
+
+/// Shows a plan. `settings` are the limits, where there can be any.
 fn show_cleanup_plan(
     plan: &CleanupPlan,
-    settings: &Retention,
+    settings: Option<&Retention>,
     opened: &ScopedStore,
     out: &mut CommandOutput,
 ) -> Result<(), CommandError> {
@@ -198,7 +271,7 @@ fn show_cleanup_plan(
         } else {
             out.line("nothing to remove")?;
         }
-        if !settings.is_set() {
+        if settings.is_some_and(|settings| !settings.is_set()) {
             status(
                 "No limit is set: give one with `--older-than` or `--keep`, or set it permanently \
                 with `[retention]` in config.toml",

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use abide::{
-    LocalStore, Seq, SessionId,
+    Seq, SessionId,
     maintenance::{
         CollectError, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatch, FileMatches,
-        TextMatches,
+        PayloadEraser, TextMatches,
     },
 };
 use abide_transcript::escape;
@@ -66,7 +66,7 @@ pub(crate) struct EraseArgs {
     json: bool,
 }
 
-/// The name of this command in errors about other kinds of stores.
+/// The name of this command in errors about stores that cannot do it.
 const WHAT: &str = "`abide erase`";
 
 /// The events to erase, by the session that holds them in its journal.
@@ -77,22 +77,22 @@ impl EraseArgs {
         if self.json && !self.yes && !self.dry_run {
             return Err(CommandError::Usage(unconfirmed_json_text()));
         }
-        let opened = surroundings.open_file_store(WHAT)?;
-        let files = opened.store.files(WHAT)?;
+        let opened = surroundings.open_store()?;
+        let eraser = opened.store.eraser(WHAT)?;
         let wait = surroundings.wait;
         let (sessions, seqs) = self.asked(&opened, surroundings)?;
         if !self.dry_run {
-            self.tidy(files, wait)?;
+            self.tidy(eraser, wait)?;
         }
         let mut wanted = EventsToErase::new();
         let mut structural = EventsToErase::new();
         let mut held = FileMatches::default();
-        let parts = self.parts(files, &sessions)?;
+        let parts = self.parts(eraser, &sessions)?;
         match &self.text {
             None => self.name(&sessions, &parts, &seqs, &mut wanted)?,
             Some(text) => {
-                structural = self.find(files, &parts, text, &mut wanted)?;
-                held = files.eraser().find_files(&parts, text)?;
+                structural = self.find(eraser, &parts, text, &mut wanted)?;
+                held = eraser.find_files(&parts, text)?;
                 held.notes.iter().for_each(warning);
                 if self.files {
                     for found in std::mem::take(&mut held.held) {
@@ -104,7 +104,7 @@ impl EraseArgs {
         let mut plans = Vec::new();
         for (session, seqs) in &wanted {
             let seqs: Vec<Seq> = seqs.iter().copied().collect();
-            plans.push(files.eraser().plan(*session, &seqs).map_err(erase_failure)?);
+            plans.push(eraser.plan_erasure(*session, &seqs).map_err(erase_failure)?);
         }
         let mut out = CommandOutput::stdout();
         if !self.json || self.dry_run {
@@ -124,36 +124,46 @@ impl EraseArgs {
             return Ok(());
         }
         confirm("Erase these? It cannot be undone.", self.yes, None)?;
-        for plan in &plans {
-            let erased =
-                files.eraser().apply(plan, self.reason.as_deref(), wait).map_err(erase_failure)?;
+        let mut printed = Ok(());
+        let mut print = |plan: &ErasePlan, erased: &EraseOutcome| -> Result<(), CommandError> {
             if self.json {
-                out.json(&erased_json(plan, &erased, &opened.short(plan.session)))?;
+                out.json(&erased_json(plan, erased, &opened.short(plan.session)))?;
             } else {
-                out.line(erase_report(plan, &erased))?;
+                out.line(erase_report(plan, erased))?;
             }
             out.flush()?;
             erased.notes.iter().for_each(warning);
-        }
+            Ok(())
+        };
+        let each = &mut |plan: &ErasePlan, erased: &EraseOutcome| {
+            if printed.is_ok() {
+                printed = print(plan, erased);
+            }
+        };
+        let notes = eraser.apply_erasures(&plans, self.reason.as_deref(), wait, each);
+        printed?;
+        notes.map_err(erase_failure)?.iter().for_each(warning);
         if held.unnamed > 0 {
-            let erased = files.eraser().erase_unnamed(wait).map_err(erase_failure)?;
+            let erased = eraser.erase_unnamed(wait).map_err(erase_failure)?;
             // The objects the plans were about may have gone with them.
             let objects = noun_count(erased.objects, "more unreferenced object");
             status(format_args!("Erased {objects}"));
             erased.notes.iter().for_each(warning);
         }
-        self.look_again(files, &parts)
+        self.look_again(eraser, &parts)
     }
 
     /// Finishes an interrupted erasure and deletes its remains.
-    fn tidy(&self, files: &LocalStore, wait: Duration) -> Result<(), CommandError> {
-        if files.eraser().finish(wait).map_err(erase_failure)?.is_some() {
+    fn tidy(&self, eraser: &dyn PayloadEraser, wait: Duration) -> Result<(), CommandError> {
+        let tidied = eraser.tidy_erasures(wait).map_err(erase_failure)?;
+        if tidied.finished {
             status("Finished an interrupted erasure");
         }
-        if files.eraser().is_erasing() {
+        if tidied.unfinished {
             warning("an interrupted erasure cannot be finished yet; `abide doctor` shows why");
         }
-        let left = files.eraser().clear_leftovers()?;
+        tidied.notes.iter().for_each(warning);
+        let left = tidied.leftovers;
         if left.sessions + left.imports > 0 {
             status(format_args!(
                 "Deleted the remains of {} removed sessions and {} imports",
@@ -210,12 +220,12 @@ impl EraseArgs {
     /// Where the events of the sessions are. With `--all`, each session covers only its own.
     fn parts(
         &self,
-        files: &LocalStore,
+        eraser: &dyn PayloadEraser,
         sessions: &[SessionId],
     ) -> Result<Vec<EventPart>, CommandError> {
         let mut parts = Vec::new();
         for session in sessions {
-            let all = files.eraser().parts_of(*session)?;
+            let all = eraser.event_parts(*session)?;
             parts.extend(all.into_iter().filter(|part| !self.all || part.session == *session));
         }
         Ok(parts)
@@ -246,7 +256,7 @@ impl EraseArgs {
     /// The events whose data contains the text. Returns those that cannot be erased.
     fn find(
         &self,
-        files: &LocalStore,
+        eraser: &dyn PayloadEraser,
         parts: &[EventPart],
         text: &str,
         wanted: &mut EventsToErase,
@@ -254,7 +264,7 @@ impl EraseArgs {
         let own = parts.last().map(|part| part.session);
         let mut fixed = EventsToErase::new();
         for part in parts {
-            let TextMatches { heads, structural, payloads } = erase_matches(files, part, text)?;
+            let TextMatches { heads, structural, payloads } = erase_matches(eraser, part, text)?;
             if !structural.is_empty() {
                 warning(format_args!(
                     "session {}: the text is in the data of {}, which cannot be erased",
@@ -332,11 +342,15 @@ impl EraseArgs {
     }
 
     /// Verifies the erasure: it is not reported as done while the text is still stored somewhere.
-    fn look_again(&self, files: &LocalStore, parts: &[EventPart]) -> Result<(), CommandError> {
+    fn look_again(
+        &self,
+        eraser: &dyn PayloadEraser,
+        parts: &[EventPart],
+    ) -> Result<(), CommandError> {
         let Some(text) = &self.text else { return Ok(()) };
         let mut fixed = EventsToErase::new();
         for part in parts {
-            let TextMatches { structural, payloads: left, .. } = erase_matches(files, part, text)?;
+            let TextMatches { structural, payloads: left, .. } = erase_matches(eraser, part, text)?;
             if !left.is_empty() {
                 warning(format_args!("the text is still in {}", listed(&left)));
             }
@@ -345,7 +359,7 @@ impl EraseArgs {
                 fixed.entry(part.session).or_default().extend(structural);
             }
         }
-        let left = files.eraser().find_files(parts, text)?;
+        let left = eraser.find_files(parts, text)?;
         if !left.held.is_empty() {
             return Err(still_in_files_error(&left.held));
         }
@@ -362,11 +376,11 @@ impl EraseArgs {
 
 /// The events of a part that contain a text.
 fn erase_matches(
-    files: &LocalStore,
+    eraser: &dyn PayloadEraser,
     part: &EventPart,
     text: &str,
 ) -> Result<TextMatches, CommandError> {
-    let mut found = files.eraser().find_payloads(part.session, text)?;
+    let mut found = eraser.find_payloads(part.session, text)?;
     for seqs in [&mut found.heads, &mut found.structural, &mut found.payloads] {
         seqs.retain(|seq| part.contains(*seq));
     }

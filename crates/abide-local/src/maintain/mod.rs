@@ -8,5 +8,4 @@ pub(crate) mod doctor;
 pub(crate) mod erase;
 pub(crate) mod export;
 pub(crate) mod import;
-pub(crate) mod named_snapshots;
 pub(crate) mod session_remover;

@@ -8,9 +8,10 @@
 use std::ops::ControlFlow;
 
 use abide_journal::{JournalError, JournalItem, JournalOrigin, JournalWalkStart, Sum};
+use abide_maintain::{CheckpointNumbers, NamedSnapshots};
 use abide_model::{
-    Event, Fact, Kind, ParentReason, ReadFinding, Seq, SessionId, SessionParent, SessionState,
-    TurnNumber, fold_lineage, rewind_target,
+    Event, ParentReason, ReadFinding, Seq, SessionId, SessionParent, SessionState, TurnNumber,
+    fold_lineage, rewind_target,
 };
 
 use crate::derived::state_cache::{CachedState, StateCache};
@@ -299,35 +300,6 @@ fn ancestry_near_snapshot(
     Ok((!rewound).then_some(state))
 }
 
-/// Numbers checkpoints as the fold does.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AncestryCheckpointNumbers {
-    /// The greatest number so far; `None` if the ancestor that it counts on from is missing.
-    last: Option<u64>,
-}
-
-impl AncestryCheckpointNumbers {
-    /// Adds an event. Returns the number of the checkpoint that it made, if that can be told.
-    pub(crate) fn take(&mut self, kind: &Kind, fact: &Fact) -> Option<u64> {
-        match fact {
-            Fact::Checkpoint(checkpoint) => self.next(checkpoint.number),
-            Fact::Erased if *kind == Kind::CHECKPOINT_CREATED => self.next(None),
-            Fact::Thinning(thinning) => {
-                let greatest = thinning.checkpoints.iter().copied().max().unwrap_or(0);
-                self.last = self.last.map(|last| last.max(greatest));
-                None
-            }
-            _ => None,
-        }
-    }
-
-    fn next(&mut self, own: Option<u64>) -> Option<u64> {
-        let number = own.or_else(|| self.last.map(|last| last.saturating_add(1)))?;
-        self.last = self.last.map(|last| last.max(number));
-        Some(number)
-    }
-}
-
 impl LocalReader {
     /// The greatest turn number before the session's own events.
     pub(crate) fn turns_in_ancestry(&self) -> Result<TurnNumber, JournalError> {
@@ -339,9 +311,7 @@ impl LocalReader {
     }
 
     /// The numbers of the checkpoints among the session's own events.
-    pub(crate) fn checkpoints_in_ancestry(
-        &self,
-    ) -> Result<AncestryCheckpointNumbers, JournalError> {
+    pub(crate) fn checkpoints_in_ancestry(&self) -> Result<CheckpointNumbers, JournalError> {
         let past = self.past()?;
         let last = match past.missing() {
             Some(_) => None,
@@ -350,7 +320,25 @@ impl LocalReader {
             ),
             None => Some(0),
         };
-        Ok(AncestryCheckpointNumbers { last })
+        Ok(CheckpointNumbers::after(last))
+    }
+
+    /// An empty set of the snapshots that this session names.
+    pub(crate) fn no_snapshots(&self) -> Result<NamedSnapshots, JournalError> {
+        Ok(NamedSnapshots::new(self.checkpoints_in_ancestry()?))
+    }
+
+    /// The snapshots that the journal names.
+    pub(crate) fn named_snapshots(&self) -> Result<NamedSnapshots, JournalError> {
+        let mark = self.mark()?;
+        let mut snapshots = self.no_snapshots()?;
+        self.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
+            if let JournalItem::Event { line, .. } = found {
+                snapshots.line(&line);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(snapshots)
     }
 
     /// The sum of an event, shared or own, if it can be read.

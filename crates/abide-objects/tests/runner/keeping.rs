@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::thread;
 
-use abide_model::{NewObject, ObjectHash, Objects};
+use abide_model::{CollectableObjects, NewObject, ObjectHash, Objects, StoredObject};
 use abide_objects::RemoteObjects;
 
 use crate::{batch, directory, file_of, noise};
@@ -149,4 +149,63 @@ fn calls_work_inside_a_runtime() {
             assert_eq!(open().read(hash).unwrap().unwrap(), b"inside");
         });
     });
+}
+
+#[test]
+fn what_is_stored_is_listed_and_removed() {
+    on_both(|open, path| {
+        let plain = [b"one".to_vec(), noise(1, 5000), noise(2, 100)];
+        let hashes: Vec<ObjectHash> = plain.iter().map(|plain| ObjectHash::of(plain)).collect();
+        let objects = open();
+        objects.put_batch(&batch(&plain)).unwrap();
+        objects.sync().unwrap();
+        let listed = |objects: &RemoteObjects| {
+            let mut listed: Vec<StoredObject> = Vec::new();
+            objects.each_stored(&mut |object| listed.push(object)).unwrap();
+            listed.sort_by_key(|object| object.hash.0);
+            listed
+        };
+        let other = open();
+        let all = listed(&other);
+        let mut expected = hashes.clone();
+        expected.sort_by_key(|hash| hash.0);
+        assert_eq!(all.iter().map(|object| object.hash).collect::<Vec<_>>(), expected);
+        assert!(all.iter().all(|object| object.bytes > 0 && object.age.as_secs() < 600), "{all:?}");
+        assert_eq!(objects.has(&hashes).unwrap(), [true; 3]);
+        other.remove(&hashes[..2]).unwrap();
+        // Nothing to do the second time.
+        other.remove(&hashes[..2]).unwrap();
+        let left = listed(&open());
+        assert_eq!(left.iter().map(|object| object.hash).collect::<Vec<_>>(), hashes[2..]);
+        assert!(!file_of(path, hashes[0]).exists());
+        assert_eq!(other.has(&hashes).unwrap(), [false, false, true]);
+        // The other process is told to look anew.
+        assert_eq!(objects.has(&hashes).unwrap(), [true; 3]);
+        objects.forget_known();
+        assert_eq!(objects.has(&hashes).unwrap(), [false, false, true]);
+        objects.put_batch(&batch(&plain[..1])).unwrap();
+        objects.sync().unwrap();
+        assert_eq!(open().read(hashes[0]).unwrap().unwrap(), plain[0]);
+    });
+}
+
+#[test]
+fn what_was_left_half_written_goes_with_the_next_removal() {
+    let room = tempfile::tempdir().unwrap();
+    let objects = directory(room.path());
+    objects.put_batch(&batch([b"one"])).unwrap();
+    objects.sync().unwrap();
+    let dir = file_of(room.path(), ObjectHash::of(b"one")).parent().unwrap().to_owned();
+    let (old, new, other) = (dir.join(".tmpold"), dir.join(".tmpnew"), dir.join("notes"));
+    for path in [&old, &new, &other] {
+        fs::write(path, "half").unwrap();
+    }
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    for path in [&old, &other] {
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    objects.remove(&[]).unwrap();
+    assert_eq!([&old, &new, &other].map(|path| path.exists()), [false, true, true]);
+    assert_eq!(objects.read(ObjectHash::of(b"one")).unwrap().unwrap(), b"one");
 }

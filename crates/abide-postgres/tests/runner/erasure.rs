@@ -3,16 +3,21 @@
 use std::time::Duration;
 
 use abide_journal::BundleReader;
+use abide_maintain::{EraseError, EraseOutcome};
 use abide_model::{
-    AnomalyPolicy, Durability, EventRange, HistoryQuery, NewEvent, NewSession, ObjectHash, Search,
-    Seq, SessionId, Store, StoreError,
+    EventRange, HistoryQuery, NewSession, ObjectHash, Search, Seq, SessionId, Store, StoreError,
 };
-use abide_postgres::{ErasedRows, PostgresOptions, PostgresStore};
+use abide_postgres::{PostgresOptions, PostgresStore};
 
 use crate::support::{database, new_session, say, store};
 
 const NOW: Duration = Duration::ZERO;
 const SECRET: &str = "hunter2";
+
+fn erase(store: &PostgresStore, id: SessionId, seqs: &[Seq]) -> Result<EraseOutcome, EraseError> {
+    let plan = store.eraser().plan(id, seqs)?;
+    store.eraser().apply(&plan, None, NOW)
+}
 
 fn bundle(store: &PostgresStore, id: SessionId) -> Vec<u8> {
     let mut out = Vec::new();
@@ -57,38 +62,21 @@ fn a_copy_says_what_is_erased_elsewhere_and_erases_it() {
     assert_eq!(holding(&a, id), (both.to_vec(), 1));
     assert_eq!(holding(&b, fork).0, both);
 
-    let erased = a.erase_payloads(id, &both, NOW).unwrap();
-    assert_eq!(erased, ErasedRows { payloads: 2, objects: 1 });
-    assert_eq!(a.erase_payloads(id, &both, NOW).unwrap(), ErasedRows::default());
+    let erased = erase(&a, id, &both).unwrap();
+    assert_eq!((erased.payloads, erased.objects, erased.notes), (2, 1, Vec::new()));
+    assert_eq!(erase(&a, id, &both).unwrap(), EraseOutcome::default());
     assert_eq!(holding(&a, id), (Vec::new(), 0));
     a.verify(id).unwrap();
     // The lines are the same by their sums, and what is whole is told.
     assert_eq!(unerased(&b, &bundle(&a, id)), both);
     assert_eq!(unerased(&a, &whole), [], "what is erased stays so");
     assert_eq!(holding(&a, id), (Vec::new(), 0));
-    b.erase_payloads(id, &both, NOW).unwrap();
+    erase(&b, id, &both).unwrap();
     assert_eq!(holding(&b, id), (Vec::new(), 0));
     assert_eq!(holding(&b, fork), (Vec::new(), 0));
     assert_eq!(unerased(&b, &bundle(&a, id)), []);
     b.verify(id).unwrap();
     b.verify(fork).unwrap();
-}
-
-#[test]
-fn the_files_of_an_erased_checkpoint_stay_and_that_is_said() {
-    let Some(here) = database() else { return };
-    let store = store(&here, PostgresOptions::default());
-    let (id, writer) = new_session(&*store);
-    let snapshot = ObjectHash::of(b"a snapshot");
-    let with_files = format!(r#"{{"trigger":"hand","snapshot":"{snapshot}"}}"#);
-    for data in [with_files.as_str(), r#"{"trigger":"hand"}"#] {
-        let json = format!(r#"{{"kind":"checkpoint.created","data":{data}}}"#);
-        let event = vec![NewEvent::parse(&json).unwrap()];
-        writer.append(event, Durability::Synced, AnomalyPolicy::Keep).unwrap().wait().unwrap();
-    }
-    writer.close().unwrap();
-    let erased = store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
-    assert_eq!(erased, ErasedRows { payloads: 2, objects: 1 });
 }
 
 #[test]
@@ -101,7 +89,7 @@ fn an_object_is_not_put_for_an_event_that_is_erased_or_refused() {
     say(&*writer, &large).unwrap();
     writer.close().unwrap();
     let whole = bundle(&a, id);
-    a.erase_payloads(id, &[Seq(3)], NOW).unwrap();
+    erase(&a, id, &[Seq(3)]).unwrap();
     let objects = b.objects().unwrap();
     let has = || objects.has(&[ObjectHash::of(large.as_bytes())]).unwrap() == [true];
     // It came here erased, and the data comes too late.
@@ -127,7 +115,7 @@ fn an_older_bundle_brings_nothing_back_after_its_session_was_removed() {
     say(&*writer, &format!("my password is {SECRET}")).unwrap();
     writer.close().unwrap();
     let older = bundle(&store, id);
-    store.erase_payloads(id, &[Seq(3), Seq(4)], NOW).unwrap();
+    erase(&store, id, &[Seq(3), Seq(4)]).unwrap();
     assert!(store.has_erased(id).unwrap());
     let import = |bundle: &[u8]| {
         store.import_bundle(BundleReader::open(bundle).unwrap(), None, NOW).unwrap().kept_erased
@@ -163,14 +151,16 @@ fn a_fork_that_is_held_does_not_bring_back_what_is_erased() {
     writer.close().unwrap();
     let fork = store.fork(id, None, NewSession::default()).unwrap().id;
     let writer = store.write(fork, NOW).unwrap();
-    let held = store.erase_payloads(id, &[Seq(3)], NOW);
-    let by_fork =
-        |error: &StoreError| matches!(error, StoreError::Held { session, .. } if *session == fork);
+    let held = erase(&store, id, &[Seq(3)]);
+    let by_fork = |error: &EraseError| match error {
+        EraseError::Store(StoreError::Held { session, .. }) => *session == fork,
+        _ => false,
+    };
     assert!(held.as_ref().is_err_and(by_fork), "{held:?}");
     assert_eq!(holding(&store, id).0, [Seq(3)]);
     writer.close().unwrap();
     drop(writer);
-    store.erase_payloads(id, &[Seq(3)], NOW).unwrap();
+    erase(&store, id, &[Seq(3)]).unwrap();
     // Both are free again, and neither has it.
     for session in [id, fork] {
         let writer = store.write(session, NOW).unwrap();
@@ -187,10 +177,10 @@ fn what_says_how_to_read_a_session_and_one_that_is_held_are_refused() {
     let store = store(&here, PostgresOptions::default());
     let (id, writer) = new_session(&*store);
     say(&*writer, SECRET).unwrap();
-    let held = store.erase_payloads(id, &[Seq(3)], NOW);
-    assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
+    let held = erase(&store, id, &[Seq(3)]);
+    assert!(matches!(held, Err(EraseError::Store(StoreError::Held { .. }))), "{held:?}");
     writer.close().unwrap();
-    let opened = store.erase_payloads(id, &[Seq(2), Seq(3)], NOW);
-    assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{opened:?}");
+    let opened = erase(&store, id, &[Seq(2), Seq(3)]);
+    assert!(matches!(opened, Err(EraseError::Structural { seq: Seq(2), .. })), "{opened:?}");
     assert_eq!(holding(&store, id).0, [Seq(3)]);
 }

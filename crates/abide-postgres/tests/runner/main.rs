@@ -11,7 +11,9 @@
 mod backup;
 mod bundle;
 mod closing;
+mod collection;
 mod contract;
+mod erasing;
 mod erasure;
 mod faults;
 mod history;

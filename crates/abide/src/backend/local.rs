@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
+    BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
+    EventPart, FileMatches, ImportedBundle, LocalStore, SessionLiveness, TextMatches,
 };
 use abide_model::{Seq, SessionId, SessionWriter, StoreError};
 
 use super::{
-    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
-    Maintenance, ProjectRegistry, StoreHome,
+    Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
+    ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
+    ProjectRegistry, StoreHome,
 };
 use crate::Error;
 
@@ -39,6 +41,10 @@ impl StoreHome for LocalStore {
 
     fn make_store_id(&self) -> Result<String, Error> {
         Ok(self.make_store_id()?)
+    }
+
+    fn objects_mark(&self) -> Result<Option<String>, Error> {
+        Ok(None)
     }
 }
 
@@ -134,5 +140,65 @@ impl Maintenance for LocalStore {
 
     fn has_erased(&self, session: SessionId) -> Result<bool, Error> {
         Ok(self.eraser().has_erased(session)?)
+    }
+}
+
+impl PayloadEraser for LocalStore {
+    fn tidy_erasures(&self, wait: Duration) -> Result<EraseRemains, EraseError> {
+        let finished = self.eraser().finish(wait)?.is_some();
+        let unfinished = self.eraser().is_erasing();
+        let leftovers = self.eraser().clear_leftovers()?;
+        Ok(EraseRemains { finished, unfinished, leftovers, notes: Vec::new() })
+    }
+
+    fn is_erasing(&self) -> Result<bool, StoreError> {
+        Ok(self.eraser().is_erasing())
+    }
+
+    fn event_parts(&self, session: SessionId) -> Result<Vec<EventPart>, StoreError> {
+        self.eraser().parts_of(session)
+    }
+
+    fn find_payloads(&self, session: SessionId, text: &str) -> Result<TextMatches, StoreError> {
+        self.eraser().find_payloads(session, text)
+    }
+
+    fn find_files(&self, parts: &[EventPart], text: &str) -> Result<FileMatches, StoreError> {
+        self.eraser().find_files(parts, text)
+    }
+
+    fn plan_erasure(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
+        self.eraser().plan(session, seqs)
+    }
+
+    fn apply_erasures(
+        &self,
+        plans: &[ErasePlan],
+        reason: Option<&str>,
+        wait: Duration,
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError> {
+        for plan in plans {
+            each(plan, &self.eraser().apply(plan, reason, wait)?);
+        }
+        Ok(Vec::new())
+    }
+
+    fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError> {
+        self.eraser().erase_unnamed(wait)
+    }
+}
+
+impl ObjectCollector for LocalStore {
+    fn preview_collection(&self, _: &mut Vec<String>) -> Result<CollectionSummary, CollectError> {
+        self.collector().unnamed_objects(COLLECTION_GRACE)
+    }
+
+    fn collect_objects(
+        &self,
+        _: Duration,
+        _: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError> {
+        self.collector().collect(COLLECTION_GRACE)
     }
 }

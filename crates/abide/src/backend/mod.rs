@@ -11,6 +11,8 @@ pub use abide_model::Objects;
 mod local;
 #[cfg(feature = "shared")]
 mod shared_store;
+#[cfg(feature = "shared")]
+mod storing_writer;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, BundleReader, DiskUse, EraseOutcome, ImportedBundle, LocalStore, SessionLiveness,
+    BundleHeader, BundleReader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome,
+    ErasePlan, EventPart, FileMatches, ImportedBundle, Leftovers, LocalStore, SessionLiveness,
+    TextMatches,
 };
 use abide_model::{NewEvent, Seq, SessionId, SessionWriter, StoreError};
 
@@ -29,6 +33,9 @@ use crate::Error;
 
 #[cfg(feature = "shared")]
 pub use self::shared_store::{SharedOptions, SharedStore};
+
+/// A collection leaves objects that were stored in this time.
+const COLLECTION_GRACE: Duration = Duration::from_secs(3600);
 
 /// A bundle read from any source.
 pub type Bundle<'a> = BundleReader<Box<dyn Read + 'a>>;
@@ -51,6 +58,10 @@ pub struct Capabilities {
     pub relay: Option<Arc<dyn ChildRelay>>,
     /// It measures, deletes and erases what it holds.
     pub maintenance: Option<Arc<dyn Maintenance>>,
+    /// It finds and erases what was recorded.
+    pub eraser: Option<Arc<dyn PayloadEraser>>,
+    /// It removes objects that nothing names.
+    pub collector: Option<Arc<dyn ObjectCollector>>,
     /// It verifies sessions by itself.
     pub verifier: Option<Arc<dyn SessionVerifier>>,
     /// It is a directory of files, with settings, transcripts and a doctor.
@@ -67,6 +78,8 @@ impl Capabilities {
             + BundleStore
             + ChildRelay
             + Maintenance
+            + PayloadEraser
+            + ObjectCollector
             + 'static,
     {
         Self {
@@ -76,6 +89,8 @@ impl Capabilities {
             bundles: Some(store.clone()),
             relay: Some(store.clone()),
             maintenance: Some(store.clone()),
+            eraser: Some(store.clone()),
+            collector: Some(store.clone()),
             verifier: None,
             files: None,
         }
@@ -93,6 +108,9 @@ pub trait StoreHome: fmt::Debug + Send + Sync {
     fn store_id(&self) -> Result<Option<String>, Error>;
     /// The store id, created if it is missing.
     fn make_store_id(&self) -> Result<String, Error>;
+    /// Changes whenever other machines may have removed objects; `None` if only this one can. What
+    /// this machine remembers of the objects is of no use after that.
+    fn objects_mark(&self) -> Result<Option<String>, Error>;
 }
 
 /// Which projects the sessions of a store belong to.
@@ -172,6 +190,63 @@ pub trait Maintenance: fmt::Debug + Send + Sync {
     /// Whether events of a session were erased here, also if it was removed since. An import leaves
     /// their data out.
     fn has_erased(&self, session: SessionId) -> Result<bool, Error>;
+}
+
+/// What earlier erasures have left to be done, and whether it was.
+#[derive(Debug, Clone, Default)]
+pub struct EraseRemains {
+    /// Interrupted erasures were finished.
+    pub finished: bool,
+    /// One still is not.
+    pub unfinished: bool,
+    /// What was left of removed sessions and of imports, and was deleted.
+    pub leftovers: Leftovers,
+    /// What could not be done, and why.
+    pub notes: Vec<String>,
+}
+
+/// Finds what was recorded, and erases it.
+pub trait PayloadEraser: fmt::Debug + Send + Sync {
+    /// Finishes interrupted erasures, and deletes their remains.
+    fn tidy_erasures(&self, wait: Duration) -> Result<EraseRemains, EraseError>;
+    /// Whether an erasure is in progress or was interrupted.
+    fn is_erasing(&self) -> Result<bool, StoreError>;
+    /// Where the events of a session are: for a fork, the shared ones first and its own last.
+    fn event_parts(&self, session: SessionId) -> Result<Vec<EventPart>, StoreError>;
+    /// The session's own events whose payload, objects included, contains a text.
+    fn find_payloads(&self, session: SessionId, text: &str) -> Result<TextMatches, StoreError>;
+    /// The checkpoints and rewinds among these events whose files contain a text, and the objects
+    /// that contain it and that nothing in the store names.
+    fn find_files(&self, parts: &[EventPart], text: &str) -> Result<FileMatches, StoreError>;
+    /// Plans the erasure of the payloads of these events, all of them the session's own. Changes
+    /// nothing.
+    fn plan_erasure(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError>;
+    /// Applies erasures one after the other, and calls `each` with what was done. Waits this long
+    /// for writers to close. Returns notes on all of them.
+    fn apply_erasures(
+        &self,
+        plans: &[ErasePlan],
+        reason: Option<&str>,
+        wait: Duration,
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError>;
+    /// Removes every object that nothing names, however new.
+    fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError>;
+}
+
+/// Removes objects that nothing names and that were not just stored.
+pub trait ObjectCollector: fmt::Debug + Send + Sync {
+    /// What a collection would remove, with notes on what cannot be told.
+    fn preview_collection(
+        &self,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError>;
+    /// Removes it. Waits this long for those who store objects.
+    fn collect_objects(
+        &self,
+        wait: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError>;
 }
 
 /// Verifies sessions where there are no files for a doctor to examine.

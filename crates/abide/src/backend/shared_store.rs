@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, DiskUse, EraseOutcome, ImportedBundle, LocalChildSocket, SessionLiveness,
+    BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
+    EventPart, FileMatches, ImportedBundle, LocalChildSocket, SessionLiveness, TextMatches,
     write_through_holder,
 };
 use abide_model::{
@@ -18,9 +19,11 @@ use abide_model::{
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
 
+use super::storing_writer::StoringWriter;
 use super::{
-    Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildRelay, ChildService, LivenessProbe,
-    Maintenance, ProjectRegistry, SessionVerifier, StoreHome,
+    Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
+    ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
+    ProjectRegistry, SessionVerifier, StoreHome,
 };
 use crate::consent::is_usable;
 use crate::{Error, locate::ProjectIdentity};
@@ -147,7 +150,8 @@ impl SharedStore {
         };
         let reader = self.inner.read(session)?;
         let own = || self.inner.write(session, Duration::ZERO);
-        write_through_holder(&socket, &reader, session, wait, own)
+        let writer = write_through_holder(&socket, &reader, session, wait, own)?;
+        Ok(StoringWriter::over(writer, self.inner.stored_check()))
     }
 }
 
@@ -237,6 +241,10 @@ impl StoreHome for SharedStore {
 
     fn make_store_id(&self) -> Result<String, Error> {
         Ok(self.inner.store_id()?)
+    }
+
+    fn objects_mark(&self) -> Result<Option<String>, Error> {
+        Ok(Some(self.inner.objects_mark()?))
     }
 }
 
@@ -352,21 +360,75 @@ impl Maintenance for SharedStore {
         seqs: &[Seq],
         wait: Duration,
     ) -> Result<EraseOutcome, Error> {
-        let done = self.inner.erase_payloads(session, seqs, wait)?;
-        let mut erased = EraseOutcome { payloads: done.payloads, ..EraseOutcome::default() };
-        if done.objects > 0 {
-            erased.notes.push(format!(
-                "{} objects of the erased events, including checkpoint files, stay in {}: \
-                 a shared store never deletes objects",
-                done.objects,
-                self.place()
-            ));
-        }
-        Ok(erased)
+        let plan = self.inner.eraser().plan(session, seqs)?;
+        Ok(self.inner.eraser().apply(&plan, None, wait)?)
     }
 
     fn has_erased(&self, session: SessionId) -> Result<bool, Error> {
         Ok(self.inner.has_erased(session)?)
+    }
+}
+
+impl PayloadEraser for SharedStore {
+    fn tidy_erasures(&self, wait: Duration) -> Result<EraseRemains, EraseError> {
+        let finished = self.inner.eraser().finish(wait)?;
+        Ok(EraseRemains {
+            finished: finished.is_some(),
+            unfinished: self.inner.eraser().is_erasing()?,
+            notes: finished.map(|finished| finished.notes).unwrap_or_default(),
+            ..EraseRemains::default()
+        })
+    }
+
+    fn is_erasing(&self) -> Result<bool, StoreError> {
+        self.inner.eraser().is_erasing()
+    }
+
+    fn event_parts(&self, session: SessionId) -> Result<Vec<EventPart>, StoreError> {
+        self.inner.eraser().parts_of(session)
+    }
+
+    fn find_payloads(&self, session: SessionId, text: &str) -> Result<TextMatches, StoreError> {
+        self.inner.eraser().find_payloads(session, text)
+    }
+
+    fn find_files(&self, parts: &[EventPart], text: &str) -> Result<FileMatches, StoreError> {
+        self.inner.eraser().find_files(parts, text)
+    }
+
+    fn plan_erasure(&self, session: SessionId, seqs: &[Seq]) -> Result<ErasePlan, EraseError> {
+        self.inner.eraser().plan(session, seqs)
+    }
+
+    fn apply_erasures(
+        &self,
+        plans: &[ErasePlan],
+        reason: Option<&str>,
+        wait: Duration,
+        each: &mut dyn FnMut(&ErasePlan, &EraseOutcome),
+    ) -> Result<Vec<String>, EraseError> {
+        self.inner.eraser().apply_all(plans, reason, wait, each)
+    }
+
+    fn erase_unnamed(&self, wait: Duration) -> Result<EraseOutcome, EraseError> {
+        self.inner.eraser().erase_unnamed(wait)
+    }
+}
+
+impl ObjectCollector for SharedStore {
+    fn preview_collection(
+        &self,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError> {
+        self.inner.collector().preview(COLLECTION_GRACE, notes)
+    }
+
+    fn collect_objects(
+        &self,
+        wait: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError> {
+        self.inner.collector().collect(COLLECTION_GRACE, wait, notes)
     }
 }
 

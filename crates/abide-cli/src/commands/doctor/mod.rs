@@ -320,6 +320,11 @@ fn doctor_verify_each(
     report: &mut DoctorReport,
 ) -> Result<(), CommandError> {
     let all = || opened.store.sessions().map(|all| all.iter().map(|it| it.id).collect());
+    if opened.store.eraser("`abide doctor`")?.is_erasing().map_err(abide::Error::from)? {
+        warning(
+            "an erasure is in progress or was interrupted: `abide erase` and `abide cleanup` finish it",
+        );
+    }
     let sessions = if sessions.is_empty() { all()? } else { sessions.to_vec() };
     for session in sessions {
         match opened.store.verify(session) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use abide_journal::{Access, JournalItem, JournalWalkStart, Slots, Watermark, read_full};
+use abide_maintain::CheckpointNumbers;
 use abide_model::{
     Conversation, Event, Fact, Finding, FindingPlace, FindingType, Kind, Lineage, Liveness,
     ObjectHash, Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity,
@@ -15,7 +16,7 @@ use super::objects::CheckpointSnapshot;
 use super::{Doctor, Examination, ExaminationFacts, doctor_error, doctor_warning};
 use crate::error::{storage_error, store_error};
 use crate::sessions::local_reader::LocalReader;
-use crate::sessions::session_ancestry::{AncestryCheckpointNumbers, MissingParentPolicy};
+use crate::sessions::session_ancestry::MissingParentPolicy;
 use crate::store_layout::SessionLayout;
 
 /// How many milliseconds a clock may be ahead of ours.
@@ -446,7 +447,7 @@ impl SessionJournalWalk {
         self.spliced.iter().filter(|range| !named(range)).copied().collect()
     }
 
-    fn take(&mut self, event: &Event, numbers: &mut AncestryCheckpointNumbers) {
+    fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
         self.latest = self.latest.max(event.at);
         self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
         let kinds = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::RECOVERY_PERFORMED];

@@ -13,7 +13,6 @@
 
 pub(crate) mod erase_plan;
 pub(crate) mod erased_record;
-mod file_search;
 mod pending;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -25,15 +24,15 @@ use abide_journal::{
     Access, Journal, JournalIdentity, JournalItem, JournalLine, JournalWalkStart, LinePayload,
     LockMode, Segment, SegmentForm, SegmentName, Storage, StorageLock, Sum, write_full,
 };
+use abide_maintain::{
+    CollectError, EraseError, EraseOutcome, ErasePlan, Leftovers, PendingErasure, object_names_in,
+    reached_from,
+};
 use abide_model::{Erasure, Kind, ObjectHash, Seq, SessionId, StoreError};
-use abide_workspace::{Reach, ReachError, Snapshot};
-use serde::Serialize;
 
 use crate::error::{storage_error, store_error};
-use crate::maintain::collector::{AssumedRemovals, CollectError, object_names_in};
+use crate::maintain::collector::AssumedRemovals;
 use crate::maintain::doctor::Quarantine;
-use crate::maintain::erase::erase_plan::ErasePlan;
-use crate::maintain::erase::pending::PendingErasure;
 use crate::maintain::import::import_stage::clear_import_stage;
 use crate::sessions::local_store::LocalStore;
 use crate::sessions::session_finder::find_project_for_session;
@@ -41,77 +40,6 @@ use crate::store_layout::{SessionLayout, layout_path_text};
 
 /// The most events listed that name objects which stay.
 const MOST_NAMED: usize = 10;
-
-/// Why nothing, or not everything, was erased.
-#[derive(Debug, thiserror::Error)]
-pub enum EraseError {
-    /// There is no such event.
-    #[error("session {session} has no event {seq}")]
-    NoEvent {
-        /// The session.
-        session: SessionId,
-        /// The event.
-        seq: Seq,
-    },
-    /// The event determines how the session is read.
-    #[error(
-        "event {seq} is a {kind}, which determines how the session is read and cannot be erased"
-    )]
-    Structural {
-        /// The event.
-        seq: Seq,
-        /// Its kind.
-        kind: Kind,
-    },
-    /// A damaged journal is not rewritten.
-    #[error("{place} is damaged ({reason}); a damaged journal is not rewritten")]
-    Damaged {
-        /// The place of the damage.
-        place: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The payloads were erased, their objects were not.
-    #[error("the payloads were erased from the journal, but their objects were not removed")]
-    Objects(#[source] CollectError),
-    /// Objects that nothing names are still there, or some of them.
-    #[error("some objects that nothing refers to could not be erased")]
-    Unnamed(#[source] CollectError),
-    /// Nothing was done.
-    #[error("nothing was erased")]
-    NotBegun(#[source] CollectError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// What was erased.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct EraseOutcome {
-    /// The number of payloads.
-    pub payloads: u64,
-    /// The number of objects removed: payloads, snapshots, and the files of snapshots.
-    pub objects: u64,
-    /// Payloads and snapshots that stay because something else names them.
-    pub shared: Vec<ObjectHash>,
-    /// The first events that name those.
-    pub named_by: Vec<(SessionId, Seq)>,
-    /// The number of snapshot files that stay because other checkpoints hold them.
-    pub shared_files: u64,
-    /// Notes: earlier erasures that cannot be finished, and names without an object.
-    pub notes: Vec<String>,
-}
-
-/// What was left of removed sessions and interrupted imports, and has been deleted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Leftovers {
-    /// The number of sessions.
-    pub sessions: u64,
-    /// The number of imports.
-    pub imports: u64,
-    /// Imports that are running, and may bring in what is to be erased.
-    pub notes: Vec<String>,
-}
 
 /// The result of finishing interrupted erasures.
 #[derive(Debug, Default)]
@@ -359,19 +287,7 @@ impl Eraser<'_> {
     fn reached_from(&self, objects: &HashSet<ObjectHash>) -> Result<Vec<ObjectHash>, StoreError> {
         let packs = self.store.packs();
         let read = |hash| packs.read(hash).map_err(store_error);
-        let mut reach = Reach::default();
-        for object in objects {
-            reach.objects.insert(*object);
-            let bytes = read(*object)?.unwrap_or_default();
-            if bytes.starts_with(b"{") && Snapshot::read(&bytes).is_ok() {
-                match reach.add(&read, *object) {
-                    Err(ReachError::Store(error)) => return Err(error),
-                    // Follow it as far as it can be read.
-                    Ok(()) | Err(ReachError::Missing { .. } | ReachError::Form { .. }) => {}
-                }
-            }
-        }
-        let all: Vec<ObjectHash> = reach.objects.into_iter().collect();
+        let all: Vec<ObjectHash> = reached_from(objects, &read)?.into_iter().collect();
         let places = packs.places(&all).map_err(store_error)?;
         let there = all.into_iter().zip(places).filter(|(_, place)| place.is_some());
         Ok(there.map(|(hash, _)| hash).collect())

@@ -2,54 +2,12 @@
 //! before anything is erased.
 
 use abide_journal::{Access, read_full, write_full};
-use abide_model::{ObjectHash, Seq, SessionId, StoreError};
-use serde::{Deserialize, Serialize};
+use abide_maintain::PendingErasure;
+use abide_model::StoreError;
 
 use crate::error::storage_error;
-use crate::maintain::erase::erase_plan::ErasePlan;
-use crate::maintain::erase::{EraseError, Eraser};
+use crate::maintain::erase::Eraser;
 use crate::store_layout::layout_path_text;
-
-/// An erasure that is in progress or was interrupted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PendingErasure {
-    pub(crate) session: SessionId,
-    pub(crate) events: Vec<Seq>,
-    /// Payloads and snapshots that they name.
-    pub(crate) objects: Vec<ObjectHash>,
-    /// Rewinds whose files are erased.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) rewinds: Vec<Seq>,
-    pub(crate) reason: Option<String>,
-}
-
-impl PendingErasure {
-    pub(crate) fn of(plan: &ErasePlan, reason: Option<&str>) -> Self {
-        let objects = plan.lines.iter().flat_map(|line| line.objects.iter().chain(&line.snapshot));
-        Self {
-            session: plan.session,
-            events: plan.lines.iter().map(|line| line.seq).collect(),
-            objects: objects.copied().collect(),
-            rewinds: plan.rewinds.clone(),
-            reason: reason.map(str::to_owned),
-        }
-    }
-
-    /// Whether there is more to erase than lines of the journal.
-    pub(crate) fn has_objects(&self) -> bool {
-        !self.objects.is_empty() || !self.rewinds.is_empty()
-    }
-
-    pub(crate) fn note(&self, error: &EraseError) -> String {
-        let mut note = format!("an erasure in session {} is not finished: {error}", self.session);
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            note.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        note
-    }
-}
 
 impl Eraser<'_> {
     /// Whether an erasure is in progress or was interrupted.

@@ -26,7 +26,6 @@ use crate::error::{storage_error, store_error};
 use crate::maintain::collector::AssumedRemovals;
 use crate::maintain::import::erased_lines::ErasedLines;
 use crate::maintain::import::import_stage::{ImportStage, clear_import_stage};
-use crate::maintain::named_snapshots::NamedSnapshots;
 use crate::maintain::session_remover::delete_for_removal;
 use crate::sessions::keys::{Keys, SessionKey};
 use crate::sessions::local_reader::note_of;
@@ -379,7 +378,7 @@ impl Importer<'_> {
         if !compared.erases_files {
             return Ok(());
         }
-        let snapshots = NamedSnapshots::in_journal(&self.store.reader(id)?).map_err(store_error)?;
+        let snapshots = self.store.reader(id)?.named_snapshots().map_err(store_error)?;
         let named: Vec<(Seq, ObjectHash)> = snapshots.erased().collect();
         let hashes: Vec<ObjectHash> = named.iter().map(|(_, hash)| *hash).collect();
         let places = self.store.packs().places(&hashes).map_err(store_error)?;

@@ -13,18 +13,19 @@ use memchr::memmem::Finder;
 const MOST: usize = 10;
 
 /// A search for a text in the files of snapshots.
-pub(crate) struct FileSearch<'a> {
+pub struct FileSearch<'a> {
     text: Finder<'a>,
     read: &'a ReadObjectFn<'a>,
     /// The first paths below each directory.
     trees: HashMap<ObjectHash, Vec<Vec<u8>>>,
     files: HashMap<ObjectHash, bool>,
     /// Objects that could not be read: whether they contain it is unknown.
-    pub(crate) unread: BTreeSet<ObjectHash>,
+    pub unread: BTreeSet<ObjectHash>,
 }
 
 impl<'a> FileSearch<'a> {
-    pub(crate) fn new(text: &'a str, read: &'a ReadObjectFn<'a>) -> Self {
+    /// A search for this text; objects are read by `read`.
+    pub fn new(text: &'a str, read: &'a ReadObjectFn<'a>) -> Self {
         Self {
             text: Finder::new(text.as_bytes()),
             read,
@@ -36,7 +37,7 @@ impl<'a> FileSearch<'a> {
 
     /// The first paths of a snapshot that contain the text. None if the snapshot is not in the
     /// store.
-    pub(crate) fn paths(&mut self, snapshot: ObjectHash) -> Result<Vec<String>, StoreError> {
+    pub fn paths(&mut self, snapshot: ObjectHash) -> Result<Vec<String>, StoreError> {
         let Some(bytes) = (self.read)(snapshot)? else { return Ok(Vec::new()) };
         let Ok(form) = Snapshot::read(&bytes) else {
             self.unread.insert(snapshot);
@@ -53,7 +54,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// Whether an object's bytes contain the text.
-    pub(crate) fn is_in(&mut self, object: ObjectHash) -> Result<bool, StoreError> {
+    pub fn is_in(&mut self, object: ObjectHash) -> Result<bool, StoreError> {
         if let Some(known) = self.files.get(&object) {
             return Ok(*known);
         }

@@ -4,13 +4,11 @@
 //! checkpoint, and an erasure the files of a rewind.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
-use abide_journal::{JournalError, JournalItem, JournalLine, JournalWalkStart};
+use abide_journal::JournalLine;
 use abide_model::{Fact, Kind, ObjectHash, Seq};
 
-use crate::sessions::local_reader::LocalReader;
-use crate::sessions::session_ancestry::AncestryCheckpointNumbers;
+use crate::checkpoint_numbers::CheckpointNumbers;
 
 /// The kinds of events that are about snapshots.
 const KINDS: [Kind; 4] = [
@@ -22,15 +20,18 @@ const KINDS: [Kind; 4] = [
 
 /// An event that names snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NamedSnapshot {
-    pub(crate) seq: Seq,
-    pub(crate) by: NamedBy,
-    pub(crate) snapshots: Vec<ObjectHash>,
+pub struct NamedSnapshot {
+    /// Its seq.
+    pub seq: Seq,
+    /// What kind of event it is.
+    pub by: NamedBy,
+    /// The snapshots.
+    pub snapshots: Vec<ObjectHash>,
 }
 
 /// What names a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamedBy {
+pub enum NamedBy {
     /// A checkpoint, by its number; `None` if that is unknown.
     Checkpoint(Option<u64>),
     /// A rewind: its target, and the state before it.
@@ -39,42 +40,30 @@ pub(crate) enum NamedBy {
 
 /// The snapshots that a session names.
 #[derive(Debug)]
-pub(crate) struct NamedSnapshots {
+pub struct NamedSnapshots {
     all: Vec<NamedSnapshot>,
     thinned: BTreeSet<u64>,
     /// Rewinds whose files were erased.
     erased: BTreeSet<Seq>,
-    numbers: AncestryCheckpointNumbers,
+    numbers: CheckpointNumbers,
 }
 
 impl NamedSnapshots {
-    /// An empty set, for the session that `reader` reads.
-    pub(crate) fn of(reader: &LocalReader) -> Result<Self, JournalError> {
-        let numbers = reader.checkpoints_in_ancestry()?;
-        Ok(Self { all: Vec::new(), thinned: BTreeSet::new(), erased: BTreeSet::new(), numbers })
-    }
-
-    /// The snapshots that the journal of a session names.
-    pub(crate) fn in_journal(reader: &LocalReader) -> Result<Self, JournalError> {
-        let mark = reader.mark()?;
-        let mut snapshots = Self::of(reader)?;
-        reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
-            if let JournalItem::Event { line, .. } = found {
-                snapshots.line(&line);
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(snapshots)
+    /// An empty set, for a session whose own checkpoints are numbered like this.
+    #[must_use]
+    pub fn new(numbers: CheckpointNumbers) -> Self {
+        Self { all: Vec::new(), thinned: BTreeSet::new(), erased: BTreeSet::new(), numbers }
     }
 
     /// Treats these checkpoints as removed.
-    pub(crate) fn without(mut self, thinned: &BTreeSet<u64>) -> Self {
+    #[must_use]
+    pub fn without(mut self, thinned: &BTreeSet<u64>) -> Self {
         self.thinned.extend(thinned);
         self
     }
 
     /// Adds a line. Returns the snapshots that it names.
-    pub(crate) fn line(&mut self, line: &JournalLine<'_>) -> Vec<ObjectHash> {
+    pub fn line(&mut self, line: &JournalLine<'_>) -> Vec<ObjectHash> {
         let Some(kind) = line.head().map(|head| head.kind).filter(|kind| KINDS.contains(kind))
         else {
             return Vec::new();
@@ -106,14 +95,14 @@ impl NamedSnapshots {
     }
 
     /// Those of rewinds whose files were erased.
-    pub(crate) fn erased(&self) -> impl Iterator<Item = (Seq, ObjectHash)> {
+    pub fn erased(&self) -> impl Iterator<Item = (Seq, ObjectHash)> {
         let rewinds = self.all.iter().filter(|named| named.by == NamedBy::Rewind);
         let erased = rewinds.filter(|named| self.erased.contains(&named.seq));
         erased.flat_map(|named| named.snapshots.iter().map(|snapshot| (named.seq, *snapshot)))
     }
 
     /// Those that count.
-    pub(crate) fn staying(&self) -> impl Iterator<Item = &NamedSnapshot> {
+    pub fn staying(&self) -> impl Iterator<Item = &NamedSnapshot> {
         self.all.iter().filter(|named| self.stays(named))
     }
 

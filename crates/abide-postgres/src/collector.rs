@@ -1,0 +1,285 @@
+//! Removes objects that nothing names, while others go on writing.
+//!
+//! Which objects are named is read first, without a lock. Then the lock is held alone, the mark is
+//! changed, and what was appended since is read: whoever stored an object has named it by then, or is
+//! refused. Objects in the database are removed over the connection that holds the lock.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_journal::CollectionSummary;
+use abide_maintain::CollectError;
+use abide_model::{ObjectHash, Seq, SessionId, StoreError, StoredObject};
+
+use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
+use crate::error::ServerError;
+use crate::named_rows::NamedRows;
+use crate::postgres_store::PostgresStore;
+use crate::storing_lock::name_for_objects;
+
+/// How long to wait at least for those who store objects: each of them takes a moment.
+const LEAST_WAIT: Duration = Duration::from_secs(5);
+/// The objects removed at a time.
+const AT_ONCE: usize = 64;
+/// The objects listed by one statement.
+const LISTED: i64 = 10_000;
+
+/// The objects of a store that may be removed, told without a lock.
+pub(crate) struct CollectableRows<'a> {
+    rows: NamedRows<'a>,
+    /// Every object that was named.
+    pub(crate) live: HashSet<ObjectHash>,
+}
+
+impl CollectableRows<'_> {
+    /// The first events that name one of the objects that were asked about.
+    pub(crate) fn naming(self) -> Vec<(SessionId, Seq)> {
+        self.rows.naming
+    }
+}
+
+/// Removes the objects of a store that nothing names.
+#[derive(Debug)]
+pub struct PostgresCollector<'a> {
+    pub(crate) store: &'a PostgresStore,
+}
+
+impl PostgresCollector<'_> {
+    /// What [`PostgresCollector::collect`] would remove. Changes nothing.
+    pub fn preview(
+        &self,
+        grace: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError> {
+        Ok(summary(&self.unnamed_for(grace, notes)?.1))
+    }
+
+    /// Removes objects that nothing names and that were stored longer ago than `grace`. Waits up to
+    /// `wait` for those who store objects.
+    pub fn collect(
+        &self,
+        grace: Duration,
+        wait: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError> {
+        self.store.check_may_collect()?;
+        self.store.check_objects_are_ours()?;
+        let (mut unnamed, mut stored) = self.unnamed_for(grace, notes)?;
+        if stored.is_empty() {
+            return Ok(CollectionSummary::default());
+        }
+        let hashes = stored.iter().map(|object| object.hash).collect();
+        let removed: HashSet<ObjectHash> =
+            self.remove(&mut unnamed, hashes, wait, notes)?.into_iter().collect();
+        stored.retain(|object| removed.contains(&object.hash));
+        Ok(summary(&stored))
+    }
+
+    fn unnamed_for(
+        &self,
+        grace: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<(CollectableRows<'_>, Vec<StoredObject>), CollectError> {
+        // Listed first: what is stored after it may be named after the events were read.
+        let mut stored = self.store.stored_objects()?;
+        let unnamed = self.unnamed(HashSet::new(), notes)?;
+        stored.retain(|object| object.age >= grace && !unnamed.live.contains(&object.hash));
+        Ok((unnamed, stored))
+    }
+
+    /// Reads what is named, noting the first events that name one of `asked`.
+    pub(crate) fn unnamed(
+        &self,
+        asked: HashSet<ObjectHash>,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectableRows<'_>, CollectError> {
+        self.store.forget_known_objects();
+        let mut rows = NamedRows::new(self.store, asked);
+        let live = rows.live_objects(notes)?;
+        Ok(CollectableRows { rows, live })
+    }
+
+    /// Removes those of these objects that nothing names by now. Returns them.
+    pub(crate) fn remove(
+        &self,
+        unnamed: &mut CollectableRows<'_>,
+        objects: Vec<ObjectHash>,
+        wait: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<ObjectHash>, CollectError> {
+        let mut lock = self.lock(wait)?;
+        self.store.forget_known_objects();
+        unnamed.live.extend(unnamed.rows.live_objects(notes)?);
+        let gone: Vec<ObjectHash> =
+            objects.into_iter().filter(|hash| !unnamed.live.contains(hash)).collect();
+        for chunk in gone.chunks(AT_ONCE) {
+            lock = self.remove_chunk(lock, chunk)?;
+        }
+        Ok(gone)
+    }
+
+    /// Takes the lock alone, and changes the mark.
+    fn lock(&self, wait: Duration) -> Result<AdvisoryLock, CollectError> {
+        let server = self.store.server().clone();
+        let taken = self.store.server().block(async move {
+            let taken = async {
+                let mode = AdvisoryMode::Exclusive;
+                let taken = AdvisoryLock::take(&server, mode, wait.max(LEAST_WAIT)).await?;
+                if let Some(lock) = &taken {
+                    let sql = "UPDATE collection SET mark = gen_random_uuid()";
+                    lock.client().execute(sql, &[]).await?;
+                }
+                Ok(taken)
+            };
+            let taken: Result<_, ServerError> = taken.await;
+            taken.map_err(|trouble| trouble.into_store("remove objects from", &server.place()))
+        })?;
+        taken.ok_or(CollectError::Busy)
+    }
+
+    fn remove_chunk(
+        &self,
+        lock: AdvisoryLock,
+        chunk: &[ObjectHash],
+    ) -> Result<AdvisoryLock, CollectError> {
+        let server = self.store.server().clone();
+        let hashes: Vec<Vec<u8>> = chunk.iter().map(|hash| hash.as_bytes().to_vec()).collect();
+        let elsewhere = self.store.objects_elsewhere();
+        let here = elsewhere.is_none();
+        let lock = self.store.server().block(async move {
+            let done = async {
+                match here {
+                    true => {
+                        let sql = "DELETE FROM object WHERE hash = ANY($1)";
+                        lock.client().execute(sql, &[&hashes]).await?;
+                    }
+                    // Nobody stores one of them as long as the lock is held.
+                    false => lock.check().await?,
+                }
+                Ok(())
+            };
+            let done: Result<(), ServerError> = done.await;
+            done.map(|()| lock)
+                .map_err(|trouble| trouble.into_store("remove objects from", &server.place()))
+        })?;
+        if let Some(elsewhere) = elsewhere {
+            elsewhere.remove(chunk)?;
+        }
+        Ok(lock)
+    }
+}
+
+impl PostgresStore {
+    /// Removes objects that nothing names.
+    #[must_use]
+    pub const fn collector(&self) -> PostgresCollector<'_> {
+        PostgresCollector { store: self }
+    }
+
+    /// Refuses to remove objects where another store keeps some too: what names them is not known
+    /// here.
+    pub(crate) fn check_objects_are_ours(&self) -> Result<(), StoreError> {
+        let Some(elsewhere) = self.objects_elsewhere() else { return Ok(()) };
+        let ours = name_for_objects(self.server())?;
+        if elsewhere.claimed_by()?.iter().all(|store| *store == ours) {
+            return Ok(());
+        }
+        let reason = "another store keeps its objects in the same place";
+        Err(StoreError::Storage {
+            action: "remove objects from",
+            place: self.place(),
+            source: Arc::new(std::io::Error::other(reason)),
+        })
+    }
+
+    /// Changes whenever objects are removed.
+    pub fn objects_mark(&self) -> Result<String, StoreError> {
+        let server = self.server().clone();
+        self.server().block(async move {
+            server
+                .ask("look at", |client| {
+                    Box::pin(async move {
+                        let sql = "SELECT mark::text FROM collection";
+                        Ok(client.query_one(sql, &[]).await?.try_get(0)?)
+                    })
+                })
+                .await
+        })
+    }
+
+    /// Every object in the store.
+    pub(crate) fn stored_objects(&self) -> Result<Vec<StoredObject>, StoreError> {
+        let mut stored = Vec::new();
+        if let Some(elsewhere) = self.objects_elsewhere() {
+            elsewhere.each_stored(&mut |object| stored.push(object))?;
+            return Ok(stored);
+        }
+        loop {
+            let after = stored.last().map(|object: &StoredObject| object.hash);
+            let after: Arc<Vec<u8>> =
+                Arc::new(after.map(|hash| hash.as_bytes().to_vec()).unwrap_or_default());
+            let server = self.server().clone();
+            let more = self.server().block(async move {
+                server
+                    .ask("list the objects of", |client| {
+                        let after = after.clone();
+                        Box::pin(async move { list_object_rows(&client, &after).await })
+                    })
+                    .await
+            })?;
+            let count = more.len();
+            stored.extend(more);
+            if i64::try_from(count).is_ok_and(|count| count < LISTED) {
+                return Ok(stored);
+            }
+        }
+    }
+
+    /// Which of these objects are in the store, damaged ones too.
+    pub(crate) fn stored_among(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        let mut there = Vec::with_capacity(hashes.len());
+        for chunk in hashes.chunks(AT_ONCE * 16) {
+            there.extend(self.objects_of_store().has(chunk)?);
+        }
+        Ok(there)
+    }
+
+    /// Asks the store anew which objects it has.
+    pub(crate) fn forget_known_objects(&self) {
+        if let Some(elsewhere) = self.objects_elsewhere() {
+            elsewhere.forget_known();
+        }
+    }
+}
+
+async fn list_object_rows(
+    client: &deadpool_postgres::Object,
+    after: &[u8],
+) -> Result<Vec<StoredObject>, ServerError> {
+    let sql = "SELECT hash, octet_length(bytes)::bigint,
+            greatest(extract(epoch FROM clock_timestamp() - stored), 0)::float8
+        FROM object WHERE hash > $1 ORDER BY hash LIMIT $2";
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &[&after, &LISTED]).await?;
+    let mut listed = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (hash, bytes): (&[u8], i64) = (row.try_get(0)?, row.try_get(1)?);
+        let hash = <[u8; 32]>::try_from(hash).map_err(|_| StoreError::Damaged {
+            place: "the table `object`".to_owned(),
+            reason: "a name that is no hash".to_owned(),
+        })?;
+        let age = Duration::try_from_secs_f64(row.try_get(2)?).unwrap_or_default();
+        let bytes = u64::try_from(bytes).unwrap_or(0);
+        listed.push(StoredObject { hash: ObjectHash(hash), bytes, age });
+    }
+    Ok(listed)
+}
+
+fn summary(objects: &[StoredObject]) -> CollectionSummary {
+    CollectionSummary {
+        objects_removed: objects.len() as u64,
+        bytes_freed: objects.iter().map(|object| object.bytes).sum(),
+        ..CollectionSummary::default()
+    }
+}

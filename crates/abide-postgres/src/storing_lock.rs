@@ -1,0 +1,259 @@
+//! Keeps objects from being removed while somebody stores some: a window is open from the first
+//! object looked for or put to the acknowledged event that names it.
+//!
+//! The lock makes a collection wait. The mark makes it safe: an append compares it, so that one
+//! whose window was lost before a collection is refused.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use abide_model::{CollectableObjects, ObjectHash, StoreError};
+use uuid::Uuid;
+
+use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
+use crate::server_connection::ServerConnection;
+use crate::store_setting;
+
+/// A window that was opened longer ago is not shared with newcomers, so that a collection gets its
+/// turn among those who go on and on.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+/// How long a newcomer waits for a window of its own while another is open in this process. Then it
+/// shares that one: a collection may be waiting for it, and its owner for us.
+const TURN: Duration = Duration::from_secs(3);
+/// How long to wait for a collection that runs.
+const COLLECTION: Duration = Duration::from_secs(600);
+
+/// The objects outside the database, and the name of the store there.
+pub(crate) struct ClaimedObjects {
+    objects: Arc<dyn CollectableObjects>,
+    claimed: AtomicBool,
+}
+
+impl ClaimedObjects {
+    pub(crate) fn new(objects: Arc<dyn CollectableObjects>) -> Self {
+        Self { objects, claimed: AtomicBool::new(false) }
+    }
+
+    /// Notes, before the first object is stored, that this store keeps some there.
+    fn claim(&self, server: &Arc<ServerConnection>) -> Result<(), StoreError> {
+        if !self.claimed.load(Ordering::Relaxed) {
+            self.objects.claim(&name_for_objects(server)?)?;
+            self.claimed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a store among those that may keep objects in the same place.
+pub(crate) fn name_for_objects(server: &Arc<ServerConnection>) -> Result<String, StoreError> {
+    let asked = server.clone();
+    let id = server.block(async move {
+        let ask = asked.ask("open", |client| {
+            Box::pin(async move { store_setting::store_id_setting(&client).await })
+        });
+        ask.await
+    })?;
+    Ok(ObjectHash::of(id.as_bytes()).to_string().chars().take(16).collect())
+}
+
+/// The windows of a process.
+pub(crate) struct StoringLock {
+    server: Arc<ServerConnection>,
+    /// Held while a window is opened, so that many who come at once share one.
+    opening: Mutex<()>,
+    windows: Mutex<OpenWindows>,
+    elsewhere: Option<ClaimedObjects>,
+}
+
+impl std::fmt::Debug for StoringLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoringLock").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct OpenWindows {
+    open: Vec<Weak<StoringWindow>>,
+    /// The newest, for a moment longer than it is used: opening one takes a connection.
+    newest: Option<Arc<StoringWindow>>,
+    /// The last mark that was seen.
+    mark: Option<Uuid>,
+}
+
+/// An open window.
+#[derive(Debug)]
+pub(crate) struct StoringWindow {
+    lock: AdvisoryLock,
+    opened: Instant,
+}
+
+/// The mark that an append must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoringMark {
+    /// No window is open.
+    Any,
+    /// The mark of all open windows.
+    Of(Uuid),
+    /// A window was lost, and objects were removed since.
+    Lost,
+}
+
+impl StoringLock {
+    pub(crate) fn new(
+        server: Arc<ServerConnection>,
+        elsewhere: Option<ClaimedObjects>,
+    ) -> Arc<Self> {
+        Arc::new(Self { server, opening: Mutex::default(), windows: Mutex::default(), elsewhere })
+    }
+
+    /// Opens a window, or shares one. Waits for a collection.
+    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<StoringWindow>, StoreError> {
+        if let Some(window) = self.fresh() {
+            return Ok(window);
+        }
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(window) = self.fresh() {
+            return Ok(window);
+        }
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.claim(&self.server)?;
+        }
+        let sharable = self.sharable();
+        let wait = if sharable.is_some() { TURN } else { COLLECTION };
+        let server = self.server.clone();
+        let taken = self.server.block(async move {
+            let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await;
+            taken.map_err(|trouble| trouble.into_store("store objects in", &server.place()))
+        })?;
+        let Some(lock) = taken else {
+            return sharable
+                .filter(|window| !window.is_lost())
+                .ok_or_else(|| self.error("a cleanup or an erasure is running"));
+        };
+        let window = Arc::new(StoringWindow { lock, opened: Instant::now() });
+        let mut windows = self.windows();
+        if windows.mark != Some(window.mark()) {
+            if let Some(elsewhere) = &self.elsewhere {
+                elsewhere.objects.forget_known();
+            }
+            windows.mark = Some(window.mark());
+        }
+        windows.open.retain(|open| open.strong_count() > 0);
+        windows.open.push(Arc::downgrade(&window));
+        windows.newest = Some(window.clone());
+        drop(windows);
+        if let Some(handle) = self.server.runtime() {
+            let lock = Arc::downgrade(self);
+            handle.spawn(async move {
+                tokio::time::sleep(SHARED_FOR).await;
+                if let Some(lock) = lock.upgrade() {
+                    lock.let_go_of_old();
+                }
+            });
+        }
+        Ok(window)
+    }
+
+    /// The mark that an append must find now.
+    pub(crate) fn mark(&self) -> StoringMark {
+        let mut mark = StoringMark::Any;
+        for window in self.windows().open.iter().filter_map(Weak::upgrade) {
+            mark = match mark {
+                StoringMark::Any => StoringMark::Of(window.mark()),
+                StoringMark::Of(mark) if mark == window.mark() => StoringMark::Of(mark),
+                _ => StoringMark::Lost,
+            };
+        }
+        mark
+    }
+
+    /// The error for what was stored before objects were removed.
+    pub(crate) fn collected(&self) -> StoreError {
+        collected_meanwhile(&self.server.place())
+    }
+
+    fn error(&self, reason: &str) -> StoreError {
+        storing_error(&self.server.place(), reason)
+    }
+
+    fn fresh(&self) -> Option<Arc<StoringWindow>> {
+        let windows = self.windows();
+        let newest = windows.newest.as_ref();
+        newest.filter(|it| !it.is_lost() && it.opened.elapsed() < SHARED_FOR).cloned()
+    }
+
+    fn sharable(&self) -> Option<Arc<StoringWindow>> {
+        self.let_go_of_old();
+        let windows = self.windows();
+        windows.open.iter().rev().filter_map(Weak::upgrade).find(|window| !window.is_lost())
+    }
+
+    fn let_go_of_old(&self) {
+        let mut windows = self.windows();
+        let old = |it: &Arc<StoringWindow>| it.is_lost() || it.opened.elapsed() >= SHARED_FOR;
+        if windows.newest.as_ref().is_some_and(old) {
+            windows.newest = None;
+        }
+        windows.open.retain(|open| open.strong_count() > 0);
+    }
+
+    fn windows(&self) -> MutexGuard<'_, OpenWindows> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StoringWindow {
+    /// The mark at the time it was opened.
+    pub(crate) const fn mark(&self) -> Uuid {
+        self.lock.mark
+    }
+
+    /// Whether the lock is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lock.is_lost()
+    }
+}
+
+/// Tells whether what was stored may be named, for one who has an event appended by another process:
+/// the mark that this one compares is not ours.
+#[derive(Debug, Clone)]
+pub struct StoredCheck(Arc<StoringLock>);
+
+impl StoredCheck {
+    pub(crate) const fn new(lock: Arc<StoringLock>) -> Self {
+        Self(lock)
+    }
+
+    /// Refuses if objects were removed since some were stored that nothing names yet. While the
+    /// handle lives by which they were stored, and the connection, none are removed.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let mark = match self.0.mark() {
+            StoringMark::Any => return Ok(()),
+            StoringMark::Lost => return Err(self.0.collected()),
+            StoringMark::Of(mark) => mark,
+        };
+        let window = self.0.open()?;
+        let asked = window.clone();
+        let place = self.0.server.place();
+        self.0.server.block(async move {
+            let checked = asked.lock.check().await;
+            checked.map_err(|trouble| trouble.into_store("store objects in", &place))
+        })?;
+        if window.mark() == mark { Ok(()) } else { Err(self.0.collected()) }
+    }
+}
+
+/// The error for what was stored before objects were removed.
+pub(crate) fn collected_meanwhile(place: &str) -> StoreError {
+    storing_error(place, "objects were removed before the event that names them; try again")
+}
+
+fn storing_error(place: &str, reason: &str) -> StoreError {
+    let source = std::io::Error::other(reason.to_owned());
+    StoreError::Storage {
+        action: "store objects in",
+        place: place.to_owned(),
+        source: Arc::new(source),
+    }
+}
