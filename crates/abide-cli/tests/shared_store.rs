@@ -143,15 +143,13 @@ fn a_url_that_is_none_says_what_is_wrong() {
 fn what_looks_after_files_says_so() {
     let env = TestEnvironment::without_servers();
     let url = url("user");
-    for (command, args) in [("doctor --repair", &["doctor", "--repair", "--yes"][..])] {
-        let done = env.run(&[args, &["--store", &url]].concat()).failure(1);
-        let said = format!(
-            "Error: `abide {command}` works on local stores only; {} is not one\n\
-             Hint: `--store DIR` names a store of files; a shared store is maintained on its server\n",
-            shown("user")
-        );
-        assert_eq!(done.stderr, said);
-    }
+    let done = env.run(&["doctor", "--repair", "--yes", "--store", &url]).failure(1);
+    let said = format!(
+        "Error: `abide doctor --repair` works on local stores only; {} is not one\n\
+         Hint: `--store DIR` names a store of files; a shared store is maintained on its server\n",
+        shown("user")
+    );
+    assert_eq!(done.stderr, said);
 }
 
 #[test]

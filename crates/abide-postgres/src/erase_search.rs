@@ -15,6 +15,9 @@ use crate::erasure::family_of;
 use crate::postgres_reader::{PostgresReader, parse_sound_line};
 use crate::postgres_store::{PostgresStore, session_id};
 
+/// Called with each line and its place.
+type EachLineFn<'a, E> = dyn FnMut(Seq, &[u8]) -> Result<(), E> + 'a;
+
 /// Lines read at a time.
 const CHUNK: usize = 1024;
 
@@ -206,7 +209,7 @@ impl PostgresEraser<'_> {
     pub(crate) fn each_own_line<E: From<StoreError>>(
         &self,
         reader: &PostgresReader,
-        each: &mut dyn FnMut(Seq, &[u8]) -> Result<(), E>,
+        each: &mut EachLineFn<'_, E>,
     ) -> Result<(), E> {
         let mut range = EventRange { first: own_first(reader), ..EventRange::ALL }.limit(CHUNK);
         loop {
