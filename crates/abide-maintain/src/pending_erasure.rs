@@ -18,6 +18,10 @@ pub struct PendingErasure {
     /// Rewinds whose files are erased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rewinds: Vec<Seq>,
+    /// All that is reached from these objects and rewinds, files of snapshots too, once it is known:
+    /// when a snapshot is gone, nothing else tells its files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<ObjectHash>,
     /// Why, as it is recorded.
     pub reason: Option<String>,
 }
@@ -32,6 +36,7 @@ impl PendingErasure {
             events: plan.lines.iter().map(|line| line.seq).collect(),
             objects: objects.copied().collect(),
             rewinds: plan.rewinds.clone(),
+            reached: Vec::new(),
             reason: reason.map(str::to_owned),
         }
     }

@@ -182,10 +182,16 @@ impl PostgresStore {
     pub(crate) fn check_objects_are_ours(&self) -> Result<(), StoreError> {
         let Some(elsewhere) = self.objects_elsewhere() else { return Ok(()) };
         let ours = name_for_objects(self.server())?;
-        if elsewhere.claimed_by()?.iter().all(|store| *store == ours) {
+        let others = elsewhere.claimed_by()?.into_iter().filter(|store| *store != ours);
+        let others: Vec<String> = others.map(|store| format!("stores/{store}")).collect();
+        if others.is_empty() {
             return Ok(());
         }
-        let reason = "another store keeps its objects in the same place";
+        let reason = format!(
+            "another store keeps its objects in the same place, as {} there says; if that was this \
+             store before it was moved or restored, or is gone, remove that file first",
+            others.join(", ")
+        );
         Err(StoreError::Storage {
             action: "remove objects from",
             place: self.place(),

@@ -26,9 +26,10 @@ use crate::postgres_reader::parse_sound_line;
 use crate::postgres_store::PostgresStore;
 
 /// What a user needs to erase or to collect.
-const TO_ERASE: [(&str, &str); 5] = [
+const TO_ERASE: [(&str, &str); 6] = [
     ("event", "UPDATE"),
     ("erasure", "INSERT"),
+    ("erasure", "UPDATE"),
     ("erasure", "DELETE"),
     ("collection", "UPDATE"),
     ("session", "UPDATE"),
@@ -99,7 +100,7 @@ impl PostgresEraser<'_> {
         let id = self.new_id();
         let payloads = self.store.erase_rows(pending, id, wait)?;
         let mut done = EraseOutcome { payloads, ..EraseOutcome::default() };
-        self.go_on(pending, wait, &mut done)?;
+        self.go_on((id, pending), wait, &mut done)?;
         Ok((id, done))
     }
 
@@ -108,20 +109,23 @@ impl PostgresEraser<'_> {
         if erased.is_empty() {
             return Ok(Vec::new());
         }
-        let notes = self.store.vacuum()?;
+        // It is tried again with the next erasure or cleanup.
+        let notes = match self.store.vacuum() {
+            Ok(notes) => notes,
+            Err(error) => return Ok(vec![unvacuumed(&error)]),
+        };
         self.forget(erased)?;
         Ok(notes)
     }
 
-    /// Finishes interrupted erasures; `None` if none could be finished. Those that cannot be
-    /// finished stay recorded.
-    pub fn finish(&self, wait: Duration) -> Result<Option<EraseOutcome>, EraseError> {
+    /// Finishes interrupted erasures. Returns how many, and what was done. Those that cannot be
+    /// finished stay recorded, with a note.
+    pub fn finish(&self, wait: Duration) -> Result<(u64, EraseOutcome), EraseError> {
         if self.pending()?.is_empty() {
-            return Ok(None);
+            return Ok((0, EraseOutcome::default()));
         }
         self.store.check_may_erase()?;
-        let (count, finished) = self.finish_all(wait)?;
-        Ok((count > 0).then_some(finished))
+        Ok(self.finish_all(wait)?)
     }
 
     /// Whether an erasure is in progress or was interrupted.
@@ -135,7 +139,7 @@ impl PostgresEraser<'_> {
         let mut done = EraseOutcome::default();
         let removed = self.store.collector().collect(Duration::ZERO, wait, &mut done.notes);
         done.objects = removed.map_err(unnamed_error)?.objects_removed;
-        done.notes.extend(self.store.vacuum()?);
+        done.notes.extend(self.store.vacuum().unwrap_or_else(|error| vec![unvacuumed(&error)]));
         Ok(done)
     }
 
@@ -143,7 +147,7 @@ impl PostgresEraser<'_> {
         let (mut ids, mut finished) = (Vec::new(), EraseOutcome::default());
         for (id, pending) in self.pending()? {
             let mut done = EraseOutcome::default();
-            match self.go_on(&pending, wait, &mut done) {
+            match self.go_on((id, &pending), wait, &mut done) {
                 Ok(()) => {
                     ids.push(id);
                     finished.objects += done.objects;
@@ -160,18 +164,19 @@ impl PostgresEraser<'_> {
     /// The two steps after the payloads were erased. Each may be repeated.
     fn go_on(
         &self,
-        pending: &PendingErasure,
+        (id, pending): (Uuid, &PendingErasure),
         wait: Duration,
         done: &mut EraseOutcome,
     ) -> Result<(), EraseError> {
-        self.note_erased(pending, wait)?;
+        // A session that is in use records it later; its objects go at once.
+        let noted = self.note_erased(pending, wait);
         if pending.has_objects() {
-            self.erase_objects(pending, wait, done).map_err(|error| match error {
+            self.erase_objects((id, pending), wait, done).map_err(|error| match error {
                 CollectError::Store(error) => EraseError::Store(error),
                 error => EraseError::Objects(error),
             })?;
         }
-        Ok(())
+        Ok(noted?)
     }
 
     /// Records in the session what was erased, except what is already recorded.
@@ -206,7 +211,7 @@ impl PostgresEraser<'_> {
     /// Removes what nothing names any more of what the payloads named.
     fn erase_objects(
         &self,
-        pending: &PendingErasure,
+        (id, pending): (Uuid, &PendingErasure),
         wait: Duration,
         done: &mut EraseOutcome,
     ) -> Result<(), CollectError> {
@@ -215,8 +220,16 @@ impl PostgresEraser<'_> {
         let collector = self.store.collector();
         let mut unnamed = collector.unnamed(named.clone(), &mut done.notes)?;
         let objects = self.store.objects_of_store();
-        let reached: Vec<ObjectHash> =
-            reached_from(&named, &|hash| objects.read(hash))?.into_iter().collect();
+        let mut reached: BTreeSet<[u8; 32]> =
+            pending.reached.iter().map(|hash| *hash.as_bytes()).collect();
+        let known = reached.len();
+        let now = reached_from(&named, &|hash| objects.read(hash))?;
+        reached.extend(now.into_iter().map(|hash| *hash.as_bytes()));
+        let reached: Vec<ObjectHash> = reached.into_iter().map(ObjectHash).collect();
+        if reached.len() > known {
+            // Before the first of them goes.
+            self.keep_reached(id, &PendingErasure { reached: reached.clone(), ..pending.clone() })?;
+        }
         let there = self.store.stored_among(&reached)?;
         let reached: Vec<ObjectHash> =
             reached.into_iter().zip(there).filter(|(_, there)| *there).map(|(it, _)| it).collect();
@@ -237,6 +250,23 @@ impl PostgresEraser<'_> {
             done.named_by = unnamed.naming();
         }
         Ok(())
+    }
+
+    /// Adds to a recorded erasure what is reached from its objects.
+    fn keep_reached(&self, id: Uuid, pending: &PendingErasure) -> Result<(), StoreError> {
+        let (server, pending) = (self.store.server().clone(), Arc::new(pending.clone()));
+        self.store.server().block(async move {
+            server
+                .ask_much("erase in", |client| {
+                    let pending = pending.clone();
+                    Box::pin(async move {
+                        let sql = "UPDATE erasure SET plan = $2 WHERE id = $1";
+                        client.execute(sql, &[&id, &Json(&*pending)]).await?;
+                        Ok(())
+                    })
+                })
+                .await
+        })
     }
 
     /// The snapshots of the rewinds whose files are erased.
@@ -344,6 +374,16 @@ impl PostgresStore {
         let source = Arc::new(std::io::Error::new(std::io::ErrorKind::PermissionDenied, reason));
         Err(StoreError::Storage { action, place, source })
     }
+}
+
+/// Why erased rows are still in the files of the tables.
+fn unvacuumed(error: &StoreError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!(
+        "the erased rows are still in the files of the database ({error}{}); the next `abide erase` or \
+         `abide cleanup` takes them out",
+        cause.unwrap_or_default()
+    )
 }
 
 fn unnamed_error(error: CollectError) -> EraseError {

@@ -15,6 +15,7 @@ use deadpool_postgres::Object;
 
 use crate::error::ServerError;
 use crate::flusher::place;
+use crate::lease::lease_epoch_number;
 
 /// Pages are rewritten once this many were put and less than a quarter of them can be in use.
 const REWRITE: i64 = 4096;
@@ -24,6 +25,8 @@ const CHECK: usize = 16;
 /// A state cache that is not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingStateCache {
+    /// The epoch of its writer.
+    epoch: i64,
     seq: i64,
     sum: Vec<u8>,
     root: Vec<u8>,
@@ -36,6 +39,8 @@ pub(crate) struct PendingStateCache {
 /// Where the pages of a state are, and where the next one goes.
 #[derive(Debug, Default)]
 pub(crate) struct StatePageLayout {
+    /// The epoch of the writer that adds pages.
+    epoch: i64,
     /// The first page in use.
     first: i64,
     next: i64,
@@ -63,8 +68,8 @@ impl StatePageSink for StatePageLayout {
 impl StatePageLayout {
     /// The same pages, for the writer of this epoch to add to.
     pub(crate) fn of_writer(self, epoch: Epoch) -> Self {
-        let next = i64::try_from(epoch.0).unwrap_or(0).saturating_mul(1 << 32);
-        Self { next, ..self }
+        let epoch = lease_epoch_number(epoch);
+        Self { epoch, next: epoch.saturating_mul(1 << 32), ..self }
     }
 
     /// Makes a state cache of a state whose pages are all loaded.
@@ -86,6 +91,7 @@ impl StatePageLayout {
         let count = i64::try_from(pages.len()).unwrap_or(i64::MAX);
         (self.put, self.whole) = (self.put.saturating_add(count), self.whole.max(count));
         PendingStateCache {
+            epoch: self.epoch,
             seq: place(seq.0),
             sum: sum.as_ascii().to_vec(),
             root: seal_cache(&root),
@@ -118,9 +124,14 @@ fn cache_check(bytes: &[u8]) -> [u8; CHECK] {
 }
 
 impl PendingStateCache {
-    /// Writes it, unless there is a later one that matches.
+    /// Writes it, unless there is a later one that matches, or another writer since: it may have
+    /// erased what this one has.
     pub(crate) async fn write(&self, mut client: Object, sid: i64) -> Result<(), ServerError> {
         let transaction = client.transaction().await?;
+        let sql = "SELECT 1 FROM lease WHERE sid = $1 AND epoch = $2 FOR SHARE";
+        if transaction.query_opt(sql, &[&sid, &self.epoch]).await?.is_none() {
+            return Ok(());
+        }
         let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
             self.pages.iter().map(|(place, bytes)| (*place, bytes.as_slice())).unzip();
         // Its pages in any case: a later cache may have been written first, and needs them.

@@ -38,6 +38,15 @@ pub(crate) async fn store_id_setting(client: &Object) -> Result<String, ServerEr
     Ok(client.query_one(sql, &[]).await?.try_get(0)?)
 }
 
+/// What tells this store from others that keep objects in the same place. A copy of the database on
+/// another server is another store.
+pub(crate) async fn objects_claim_setting(client: &Object) -> Result<String, ServerError> {
+    let store = store_id_setting(client).await?;
+    let sql = "SELECT system_identifier::text || ' ' || current_schema() FROM pg_control_system()";
+    let server: String = client.query_one(sql, &[]).await?.try_get(0)?;
+    Ok(format!("{server} {store}"))
+}
+
 impl PostgresStore {
     /// Where the store's objects are; `None` if they are in the database.
     pub fn objects_place(&self) -> Result<Option<String>, StoreError> {

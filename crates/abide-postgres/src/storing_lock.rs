@@ -50,7 +50,7 @@ pub(crate) fn name_for_objects(server: &Arc<ServerConnection>) -> Result<String,
     let asked = server.clone();
     let id = server.block(async move {
         let ask = asked.ask("open", |client| {
-            Box::pin(async move { store_setting::store_id_setting(&client).await })
+            Box::pin(async move { store_setting::objects_claim_setting(&client).await })
         });
         ask.await
     })?;

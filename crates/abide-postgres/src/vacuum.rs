@@ -46,7 +46,7 @@ async fn vacuum_tables(client: &Client) -> Result<Vec<String>, ServerError> {
     if !client.query_one(sql, &[]).await?.try_get::<_, bool>(0)? {
         notes.push(
             "the erased rows stay in the files of the database until they are vacuumed: \
-             this user may not (`VACUUM FULL event, object` by their owner)"
+             this user may not (`VACUUM FULL` by the owner of the tables)"
                 .to_owned(),
         );
         return Ok(notes);
@@ -88,26 +88,35 @@ async fn rewrite_table(client: &Client, table: &str) -> Result<bool, ServerError
     }
 }
 
-/// Waits for queries that began before now, which may still see what was erased.
+/// Waits for transactions that are open now and may still see what was erased. Every user sees their
+/// locks, while others' queries are shown to few.
 async fn wait_for_queries(client: &Client, notes: &mut Vec<String>) -> Result<(), ServerError> {
-    let before: String =
-        client.query_one("SELECT clock_timestamp()::text", &[]).await?.try_get(0)?;
+    let sql = "SELECT coalesce(array_agg(locked.virtualtransaction), '{}')
+        FROM pg_locks AS locked JOIN pg_stat_activity AS process USING (pid)
+        WHERE locked.locktype = 'virtualxid' AND locked.granted AND pid <> pg_backend_pid()
+            AND process.datname = current_database()";
+    let open: Vec<String> = client.query_one(sql, &[]).await?.try_get(0)?;
     let until = Instant::now() + QUERIES;
+    let note = "a query that began before the erasure still runs, so that some erased rows may stay \
+                in the files of the database until the next `VACUUM`";
     loop {
-        let sql = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid()
-                AND xact_start < $1::text::timestamptz";
-        if client.query_one(sql, &[&before]).await?.try_get::<_, i64>(0)? == 0 {
-            return Ok(());
+        let sql = "SELECT count(*) FROM pg_locks
+            WHERE locktype = 'virtualxid' AND granted AND virtualtransaction = ANY($1)";
+        if client.query_one(sql, &[&open]).await?.try_get::<_, i64>(0)? == 0 {
+            break;
         }
         if Instant::now() >= until {
-            notes.push(
-                "a query that began before the erasure still runs, so that some erased rows may \
-                 stay in the files of the database until the next `VACUUM`"
-                    .to_owned(),
-            );
+            notes.push(note.to_owned());
             return Ok(());
         }
         tokio::time::sleep(PAUSE).await;
     }
+    let sql = "SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()";
+    if client.query_one(sql, &[]).await?.try_get::<_, i64>(0)? > 0 {
+        notes.push(note.replace(
+            "a query that began before the erasure still runs",
+            "a prepared transaction is open",
+        ));
+    }
+    Ok(())
 }

@@ -73,6 +73,8 @@ pub struct Copier {
     made: HashSet<SessionId>,
     /// The events of each session, of its ancestors too, whose data was erased in the target.
     erased: HashMap<SessionId, HashSet<Seq>>,
+    /// Changes whenever objects of a shared target are removed.
+    mark: Option<String>,
 }
 
 /// What becomes of the bundle that a session is copied as.
@@ -96,6 +98,7 @@ impl Copier {
             there: HashSet::new(),
             made: HashSet::new(),
             erased: HashMap::new(),
+            mark: None,
         }
     }
 
@@ -112,6 +115,7 @@ impl Copier {
             there: HashSet::new(),
             made: HashSet::new(),
             erased: HashMap::new(),
+            mark: None,
         }
     }
 
@@ -192,6 +196,17 @@ impl Copier {
         notes: &mut Vec<String>,
     ) -> Result<CopiedObjects, Error> {
         let source = self.from.objects()?;
+        let target = self.to.as_ref().map(Store::objects).transpose()?;
+        if let (Some(to), Some(target), false) = (&self.to, &target, self.dry) {
+            // From the first lookup on the target deletes nothing, and what is erased there stays as it
+            // is. What was there before may be gone since.
+            target.has(&[])?;
+            let mark = to.objects_mark()?;
+            if self.mark != mark {
+                self.there.clear();
+                self.mark = mark;
+            }
+        }
         let view = self.from.view(&SessionRef::Id(session))?;
         let erased_there = self.erased_there(session)?;
         // Thinned checkpoints stay thinned, and what was erased there stays erased.
@@ -212,16 +227,10 @@ impl Copier {
         let missing = |hash: &&ObjectHash| !self.there.contains(hash);
         let wanted: Vec<ObjectHash> = self.reach.objects.iter().filter(missing).copied().collect();
         let (mut objects, mut bytes) = (0, 0);
-        let Some(to) = &self.to else {
+        let Some(target) = target else {
             objects = wanted.len() as u64;
             return Ok(CopiedObjects { objects, bytes, wanted, target: None });
         };
-        let target = to.objects()?;
-        if !self.dry {
-            // From the first lookup on the target deletes nothing, so do one even if there is
-            // nothing to look up.
-            target.has(&[])?;
-        }
         let mut batch = ObjectBatch::default();
         for asked in wanted.chunks(ASKED) {
             let has = target.has(asked)?;

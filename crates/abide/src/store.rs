@@ -360,7 +360,7 @@ impl Store {
     }
 
     /// See [`crate::backend::StoreHome::objects_mark`].
-    fn objects_mark(&self) -> Result<Option<String>, Error> {
+    pub(crate) fn objects_mark(&self) -> Result<Option<String>, Error> {
         self.capabilities.home.as_ref().map_or(Ok(None), |home| home.objects_mark())
     }
 

@@ -449,6 +449,9 @@ fn erase_failure(error: EraseError) -> CommandError {
                     "repair damage with `abide doctor --repair`, or free space on a full disk; \
                     then run the command again"
                 }
+                EraseError::Objects(CollectError::Busy) => {
+                    "somebody stores objects; the next `abide erase` or `abide cleanup` finishes it"
+                }
                 EraseError::Objects(_) => {
                     "repair damage with `abide doctor --repair`, or free space on a full disk; the \
                     next `abide erase` finishes it"

@@ -6,7 +6,7 @@ use abide_model::{
     Event, EventRange, HistoryDelta, Overview, OverviewUpdate, Seq, StoreError, TurnNumber,
 };
 
-use super::put::{SharedIndexUpdate, put_history_update};
+use super::put::{SharedIndexUpdate, erased_count, put_history_update};
 use crate::error::ServerError;
 use crate::flusher::place;
 use crate::postgres_reader::PostgresReader;
@@ -20,6 +20,8 @@ struct FollowProgress {
     indexed: Option<i64>,
     overview: Overview,
     last: i64,
+    /// How many events were erased, of those that it continues too.
+    erased: i64,
 }
 
 /// Updates the index up to the end of a session. If others do the same, nothing is put twice.
@@ -50,6 +52,7 @@ async fn follow_step(reader: &PostgresReader) -> Result<bool, ServerError> {
         past: None,
         turns_before: TurnNumber::default(),
         indexed: stand.indexed,
+        erased: stand.erased,
     };
     if stand.indexed.is_none() || reader.known.shared() > Seq::ZERO {
         following.begin(stand.indexed.is_none()).await?;
@@ -81,15 +84,16 @@ async fn follow_progress(reader: &PostgresReader) -> Result<FollowProgress, Serv
             let sql = "SELECT overview.indexed, overview.outline,
                     coalesce((SELECT max(seq) FROM event WHERE sid = $1), 0)
                 FROM session LEFT JOIN overview USING (sid) WHERE sid = $1";
+            let erased = erased_count(&client, sid).await?;
             let statement = client.prepare_cached(sql).await?;
             let row = client.query_one(&statement, &[&sid]).await?;
             let json: Option<String> = row.try_get(1)?;
-            Ok((row.try_get(0)?, json, row.try_get(2)?))
+            Ok((row.try_get(0)?, json, row.try_get(2)?, erased))
         })
     });
-    let (indexed, json, last) = asked.await?;
+    let (indexed, json, last, erased) = asked.await?;
     let overview = json.map_or_else(|| Ok(Overview::default()), |json| overview_of(&json))?;
-    Ok(FollowProgress { indexed, overview, last })
+    Ok(FollowProgress { indexed, overview, last, erased })
 }
 
 /// Parses an overview from the table.
@@ -109,6 +113,7 @@ struct IndexFollower<'a> {
     /// The number of the last turn before its own: a fork continues the numbers.
     turns_before: TurnNumber,
     indexed: Option<i64>,
+    erased: i64,
 }
 
 impl IndexFollower<'_> {
@@ -154,6 +159,7 @@ impl IndexFollower<'_> {
             sid: self.reader.known.sid,
             short: self.reader.session.short(12),
             from: self.indexed,
+            erased: self.erased,
             upto,
             delta: self.delta.split(),
         });

@@ -1,7 +1,7 @@
 //! Writes what a range of events adds to the index: all or nothing, and once.
 
 use abide_model::{HistoryDelta, ObjectHash, StoreError, TurnRole};
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::{GenericClient, Object, Transaction};
 use tokio_postgres::types::ToSql;
 
 use super::places::{head_and_name, storable_place_text};
@@ -16,17 +16,39 @@ pub(super) struct SharedIndexUpdate {
     pub(super) short: String,
     /// Where the index must be; `None` if it has nothing of the session.
     pub(super) from: Option<i64>,
+    /// How many events were erased when these were read.
+    pub(super) erased: i64,
     /// Where the index is afterwards.
     pub(super) upto: i64,
     pub(super) delta: HistoryDelta,
 }
 
-/// Writes it; `false` if the index is not at `from`: another process was first.
+/// How many events of a session, and of those that it continues, were erased here.
+pub(super) async fn erased_count(
+    client: &impl GenericClient,
+    sid: i64,
+) -> Result<i64, ServerError> {
+    let sql = "WITH RECURSIVE line AS (
+            SELECT id, parent FROM session WHERE sid = $1
+            UNION SELECT session.id, session.parent FROM session JOIN line ON session.sid = line.parent)
+        SELECT count(*) FROM erased JOIN line ON erased.session = line.id";
+    let statement = client.prepare_cached(sql).await?;
+    Ok(client.query_one(&statement, &[&sid]).await?.try_get(0)?)
+}
+
+/// Writes it; `false` if the index is not at `from`: another process was first, or something was
+/// erased since the events were read.
 pub(super) async fn put_history_update(
     mut client: Object,
     work: &SharedIndexUpdate,
 ) -> Result<bool, ServerError> {
     let transaction = client.transaction().await?;
+    // An erasure holds this row: it is done, or begins after this transaction and clears the index.
+    let sql = "SELECT 1 FROM session WHERE sid = $1 FOR KEY SHARE";
+    execute_put(&transaction, sql, &[&work.sid]).await?;
+    if erased_count(&transaction, work.sid).await? != work.erased {
+        return Ok(false);
+    }
     if !put_overview(&transaction, work).await? {
         return Ok(false);
     }

@@ -371,11 +371,11 @@ impl Maintenance for SharedStore {
 
 impl PayloadEraser for SharedStore {
     fn tidy_erasures(&self, wait: Duration) -> Result<EraseRemains, EraseError> {
-        let finished = self.inner.eraser().finish(wait)?;
+        let (count, finished) = self.inner.eraser().finish(wait)?;
         Ok(EraseRemains {
-            finished: finished.is_some(),
+            finished: count > 0,
             unfinished: self.inner.eraser().is_erasing()?,
-            notes: finished.map(|finished| finished.notes).unwrap_or_default(),
+            notes: finished.notes,
             ..EraseRemains::default()
         })
     }
