@@ -1,5 +1,6 @@
 //! Erasing in a copy what is erased in the original.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use abide_journal::BundleReader;
@@ -122,13 +123,13 @@ fn an_older_bundle_brings_nothing_back_after_its_session_was_removed() {
     };
     let check = || store.check_bundle(BundleReader::open(&*older).unwrap(), None).unwrap();
     let both = vec![Seq(3), Seq(4)];
-    assert_eq!((import(&older), check().kept_erased), (both.clone(), both), "it is here");
+    assert_eq!((import(&older), check().kept_erased), (both.clone(), both.clone()), "it is here");
     // As a whole, and as a part that is forwarded.
     for parts in [&[&older][..], &[&short, &older]] {
         store.delete_session(id).unwrap();
         assert_eq!(check().kept_erased, [Seq(3), Seq(4)]);
-        let kept: Vec<Seq> = parts.iter().flat_map(|part| import(part)).collect();
-        assert_eq!(kept, [Seq(3), Seq(4)]);
+        let kept: BTreeSet<Seq> = parts.iter().flat_map(|part| import(part)).collect();
+        assert_eq!(kept.into_iter().collect::<Vec<_>>(), both);
         assert_eq!(holding(&store, id), (Vec::new(), 0));
         store.verify(id).unwrap();
     }
