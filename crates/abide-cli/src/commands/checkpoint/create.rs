@@ -214,8 +214,7 @@ impl CheckpointOptions {
         session.close()?;
         drop(line);
         let mut out = CommandOutput::stdout();
-        let secret_files;
-        match outcome {
+        let secret_files = match outcome {
             CheckpointOutcome::Recorded(made) => {
                 if self.json {
                     out.json(&json(&made))?;
@@ -223,7 +222,7 @@ impl CheckpointOptions {
                     out.line(told(&made))?;
                 }
                 tell_omissions(&made);
-                secret_files = made.secret_files.clone();
+                made.secret_files.clone()
             }
             CheckpointOutcome::Unchanged(held) => {
                 let UnchangedCheckpoint { number, seq, .. } = held;
@@ -235,9 +234,9 @@ impl CheckpointOptions {
                     status("`abide save -m NAME` makes one anyway");
                 }
                 tell_ignored_state(&held.ignored_state);
-                secret_files = held.secret_files;
+                held.secret_files
             }
-        }
+        };
         out.flush()?;
         if secret_files.is_empty() {
             return Ok(());
