@@ -11,9 +11,9 @@ use abide_journal::{
 use abide_maintain::object_names_in;
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
-    EventLimits, Kind, LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash, Objects, ReadFinding,
-    Seq, SessionCore, SessionState, SessionWriter, StoreError, Ticket, WriterOpened, check_batch,
-    made_behind,
+    EventLimits, HeldMark, HeldMarks, Kind, LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash,
+    Objects, ReadFinding, Seq, SessionCore, SessionState, SessionWriter, StoreError, Ticket,
+    WriterOpened, check_batch, made_behind,
 };
 use uuid::Uuid;
 
@@ -30,6 +30,8 @@ const OBJECT_BYTES: usize = 16 << 10;
 /// The state cache is written after this many events, and when a writer closes.
 const SNAPSHOT_EVERY: u64 = 4096;
 
+/// How long to wait for a collection while another process waits for an event to be appended.
+const RELAYED: Duration = Duration::from_secs(15);
 /// How long a closing writer may take to update the index.
 const INDEXING: Duration = Duration::from_secs(2);
 
@@ -70,6 +72,8 @@ struct PostgresCommitter {
     changed: Arc<HistoryChanges>,
     storing: Arc<StoringLock>,
     unnamed: Arc<UnnamedObjects>,
+    /// The marks under which other processes have stored what is being appended for them.
+    held: Arc<HeldMarks>,
 }
 
 /// What was stored for events that are not acknowledged yet: each keeps a window open.
@@ -103,11 +107,18 @@ impl UnnamedObjects {
 impl PostgresCommitter {
     /// The mark that these lines need.
     fn mark(&self, lines: &IntakeLines) -> Result<Option<Uuid>, StoreError> {
-        match self.storing.mark() {
-            StoringMark::Any => Ok(None),
-            _ if object_names_in(&lines.bytes).next().is_none() => Ok(None),
-            StoringMark::Of(mark) => Ok(Some(mark)),
-            StoringMark::Lost => Err(self.storing.collected()),
+        let (ours, theirs) = (self.storing.mark(), self.held.mark());
+        if (ours == StoringMark::Any && theirs.is_none())
+            || object_names_in(&lines.bytes).next().is_none()
+        {
+            return Ok(None);
+        }
+        let theirs = theirs.map(|mark| mark.parse().map_err(|_| self.storing.collected()));
+        match (ours, theirs.transpose()?) {
+            (StoringMark::Any, theirs) => Ok(theirs),
+            (StoringMark::Of(mark), None) => Ok(Some(mark)),
+            (StoringMark::Of(mark), Some(theirs)) if mark == theirs => Ok(Some(mark)),
+            _ => Err(self.storing.collected()),
         }
     }
 
@@ -181,6 +192,7 @@ pub(crate) struct PostgresWriter {
     salts: IntakeSalts,
     storing: Arc<StoringLock>,
     unnamed: Arc<UnnamedObjects>,
+    held: Arc<HeldMarks>,
 }
 
 impl PostgresWriter {
@@ -201,6 +213,7 @@ impl PostgresWriter {
         let staging =
             PostgresIntake::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
         let unnamed = Arc::new(UnnamedObjects::default());
+        let held = Arc::<HeldMarks>::default();
         let committer = PostgresCommitter {
             flusher,
             reader: reader.clone(),
@@ -208,6 +221,7 @@ impl PostgresWriter {
             changed: changed.clone(),
             storing: storing.clone(),
             unnamed: unnamed.clone(),
+            held: held.clone(),
         };
         let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
         leases.add(lease);
@@ -222,6 +236,7 @@ impl PostgresWriter {
             salts,
             storing,
             unnamed,
+            held,
         })
     }
 
@@ -245,6 +260,10 @@ impl PostgresWriter {
             return Ok((prepared, None));
         }
         let stored = StoringObjects::new(self.reader.objects.clone(), self.storing.clone());
+        if self.held.mark().is_some() {
+            // Whoever waits for us may be who a collection waits for.
+            stored.open_within(RELAYED)?;
+        }
         stored.put_batch(&objects)?;
         stored.sync()?;
         Ok((prepared, Some(Arc::new(stored))))
@@ -396,6 +415,15 @@ impl SessionWriter for PostgresWriter {
 
     fn notes(&self) -> Vec<ReadFinding> {
         Vec::new()
+    }
+
+    fn hold_mark(&self, mark: &str) -> Result<HeldMark, StoreError> {
+        if let StoringMark::Of(ours) = self.storing.mark()
+            && ours.to_string() != mark
+        {
+            return Err(self.storing.collected());
+        }
+        self.held.hold(mark).map_err(|_| self.storing.collected())
     }
 
     fn close(&self) -> Result<(), StoreError> {

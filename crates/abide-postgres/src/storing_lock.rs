@@ -5,7 +5,7 @@
 //! whose window was lost before a collection is refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use abide_model::{CollectableObjects, ObjectHash, StoreError};
@@ -21,8 +21,10 @@ const SHARED_FOR: Duration = Duration::from_secs(1);
 /// How long a newcomer waits for a window of its own while another is open in this process. Then it
 /// shares that one: a collection may be waiting for it, and its owner for us.
 const TURN: Duration = Duration::from_secs(3);
+/// How often to look whether another thread has opened a window.
+const OPENING: Duration = Duration::from_millis(2);
 /// How long to wait for a collection that runs.
-const COLLECTION: Duration = Duration::from_secs(600);
+pub(crate) const COLLECTION: Duration = Duration::from_secs(600);
 
 /// The objects outside the database, and the name of the store there.
 pub(crate) struct ClaimedObjects {
@@ -107,30 +109,39 @@ impl StoringLock {
         Arc::new(Self { server, opening: Mutex::default(), windows: Mutex::default(), elsewhere })
     }
 
-    /// Opens a window, or shares one. Waits for a collection.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<StoringWindow>, StoreError> {
+    /// Opens a window, or shares one. Waits for a collection up to `limit`.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> Result<Arc<StoringWindow>, StoreError> {
+        let until = Instant::now() + limit;
         if let Some(window) = self.fresh() {
             return Ok(window);
         }
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _opening = self.begin_to_open(until)?;
         if let Some(window) = self.fresh() {
             return Ok(window);
         }
         if let Some(elsewhere) = &self.elsewhere {
             elsewhere.claim(&self.server)?;
         }
+        // Not kept open by us while we wait, or a collection would never get its turn.
         let sharable = self.sharable();
-        let wait = if sharable.is_some() { TURN } else { COLLECTION };
-        let server = self.server.clone();
-        let taken = self.server.block(async move {
-            let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await;
-            taken.map_err(|trouble| trouble.into_store("store objects in", &server.place()))
-        })?;
-        let Some(lock) = taken else {
-            return sharable
-                .filter(|window| !window.is_lost())
-                .ok_or_else(|| self.error("a cleanup or an erasure is running"));
-        };
+        let left = until.saturating_duration_since(Instant::now());
+        let mut taken = None;
+        if let Some(sharable) = &sharable {
+            taken = self.take(TURN.min(left))?;
+            let open = || sharable.upgrade().filter(|window| !window.is_lost());
+            if taken.is_none()
+                && let Some(window) = open()
+            {
+                return Ok(window);
+            }
+        }
+        if taken.is_none() {
+            taken = self.take(until.saturating_duration_since(Instant::now()))?;
+        }
+        let Some(lock) = taken else { return Err(self.busy()) };
         let window = Arc::new(StoringWindow { lock, opened: Instant::now() });
         let mut windows = self.windows();
         if windows.mark != Some(window.mark()) {
@@ -157,15 +168,21 @@ impl StoringLock {
 
     /// The mark that an append must find now.
     pub(crate) fn mark(&self) -> StoringMark {
+        self.open_windows().1
+    }
+
+    /// The open windows, lost ones too, and the mark that an append must find.
+    fn open_windows(&self) -> (Vec<Arc<StoringWindow>>, StoringMark) {
+        let windows: Vec<_> = self.windows().open.iter().filter_map(Weak::upgrade).collect();
         let mut mark = StoringMark::Any;
-        for window in self.windows().open.iter().filter_map(Weak::upgrade) {
+        for window in &windows {
             mark = match mark {
                 StoringMark::Any => StoringMark::Of(window.mark()),
                 StoringMark::Of(mark) if mark == window.mark() => StoringMark::Of(mark),
                 _ => StoringMark::Lost,
             };
         }
-        mark
+        (windows, mark)
     }
 
     /// The error for what was stored before objects were removed.
@@ -183,10 +200,39 @@ impl StoringLock {
         newest.filter(|it| !it.is_lost() && it.opened.elapsed() < SHARED_FOR).cloned()
     }
 
-    fn sharable(&self) -> Option<Arc<StoringWindow>> {
+    fn take(&self, wait: Duration) -> Result<Option<AdvisoryLock>, StoreError> {
+        let server = self.server.clone();
+        self.server.block(async move {
+            let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await;
+            taken.map_err(|trouble| trouble.into_store("store objects in", &server.place()))
+        })
+    }
+
+    /// Lets one at a time open a window.
+    fn begin_to_open(&self, until: Instant) -> Result<MutexGuard<'_, ()>, StoreError> {
+        loop {
+            match self.opening.try_lock() {
+                Ok(opening) => return Ok(opening),
+                Err(TryLockError::Poisoned(opening)) => return Ok(opening.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                    return Err(self.busy());
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(OPENING),
+            }
+        }
+    }
+
+    fn busy(&self) -> StoreError {
+        self.error("a cleanup or an erasure is running; try again")
+    }
+
+    fn sharable(&self) -> Option<Weak<StoringWindow>> {
         self.let_go_of_old();
         let windows = self.windows();
-        windows.open.iter().rev().filter_map(Weak::upgrade).find(|window| !window.is_lost())
+        let lives = |window: &&Weak<StoringWindow>| {
+            window.upgrade().is_some_and(|window| !window.is_lost())
+        };
+        windows.open.iter().rev().find(lives).cloned()
     }
 
     fn let_go_of_old(&self) {
@@ -225,22 +271,42 @@ impl StoredCheck {
         Self(lock)
     }
 
-    /// Refuses if objects were removed since some were stored that nothing names yet. While the
-    /// handle lives by which they were stored, and the connection, none are removed.
-    pub fn check(&self) -> Result<(), StoreError> {
-        let mark = match self.0.mark() {
-            StoringMark::Any => return Ok(()),
-            StoringMark::Lost => return Err(self.0.collected()),
-            StoringMark::Of(mark) => mark,
+    /// Refuses if objects were removed since some were stored that nothing names yet. As long as what
+    /// is returned lives, and its connection, none are removed; the append must find its mark.
+    pub fn cover(&self) -> Result<Option<StoredCover>, StoreError> {
+        let (windows, mark) = match self.0.open_windows() {
+            (_, StoringMark::Any) => return Ok(None),
+            (_, StoringMark::Lost) => return Err(self.0.collected()),
+            (windows, StoringMark::Of(mark)) => (windows, mark),
         };
-        let window = self.0.open()?;
-        let asked = window.clone();
-        let place = self.0.server.place();
-        self.0.server.block(async move {
-            let checked = asked.lock.check().await;
-            checked.map_err(|trouble| trouble.into_store("store objects in", &place))
-        })?;
-        if window.mark() == mark { Ok(()) } else { Err(self.0.collected()) }
+        // One that was lost is made up for by one with the same mark: nothing was removed between.
+        for window in &windows {
+            let asked = window.clone();
+            if self.0.server.block(async move { Ok(asked.lock.check().await.is_ok()) })? {
+                return Ok(Some(StoredCover { windows, mark }));
+            }
+        }
+        let window = self.0.open(COLLECTION)?;
+        if window.mark() != mark {
+            return Err(self.0.collected());
+        }
+        Ok(Some(StoredCover { windows: vec![window], mark }))
+    }
+}
+
+/// Keeps what was stored until the event that names it is acknowledged.
+#[derive(Debug)]
+pub struct StoredCover {
+    #[expect(dead_code, reason = "kept open")]
+    windows: Vec<Arc<StoringWindow>>,
+    mark: Uuid,
+}
+
+impl StoredCover {
+    /// The mark that the append must find.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        self.mark.to_string()
     }
 }
 

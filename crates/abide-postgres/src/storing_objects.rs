@@ -2,10 +2,11 @@
 //! is dropped.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use abide_model::{NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError};
 
-use crate::storing_lock::{StoringLock, StoringWindow};
+use crate::storing_lock::{COLLECTION, StoringLock, StoringWindow};
 
 /// Objects with a window that opens by itself. Reading needs none.
 #[derive(Debug)]
@@ -22,12 +23,17 @@ impl StoringObjects {
 
     /// Makes sure that nothing was removed since the first look, and will be.
     fn open(&self) -> Result<(), StoreError> {
+        self.open_within(COLLECTION)
+    }
+
+    /// The same, without waiting longer for a collection.
+    pub(crate) fn open_within(&self, limit: Duration) -> Result<(), StoreError> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = match &*window {
             Some(open) if !open.is_lost() => return Ok(()),
             lost => lost.as_ref().map(|lost| lost.mark()),
         };
-        let opened = self.lock.open()?;
+        let opened = self.lock.open(limit)?;
         if lost.is_some_and(|mark| mark != opened.mark()) {
             // The lost one stays, so that what it covered is not named either.
             return Err(self.lock.collected());

@@ -190,6 +190,73 @@ fn who_lost_the_lock_before_a_collection_is_refused() {
 }
 
 #[test]
+fn what_another_process_has_stored_is_appended_only_under_its_mark() {
+    let Some(url) = database() else { return };
+    let open = || store(&url, PostgresOptions::default());
+    let (holder, child, near) = (open(), open(), open());
+    let (id, writer) = new_session(&*holder);
+    let append = |hash| {
+        let append = writer.append(naming(hash), Durability::Synced, AnomalyPolicy::Keep);
+        append.and_then(|ticket| ticket.wait().map(drop))
+    };
+    let check = child.stored_check();
+    assert!(check.cover().unwrap().is_none());
+    let storing = child.objects().unwrap();
+    let first = put(&*storing, "first");
+    let cover = check.cover().unwrap().unwrap();
+    drop(storing);
+    let busy = near.collector().collect(NOW, NOW, &mut Vec::new());
+    assert!(matches!(busy, Err(CollectError::Busy)), "it is kept until the answer: {busy:?}");
+    let held = writer.hold_mark(&cover.mark()).unwrap();
+    append(first).unwrap();
+    drop((held, cover));
+    let storing = child.objects().unwrap();
+    let second = put(&*storing, "second");
+    let mark = check.cover().unwrap().unwrap().mark();
+    drop((storing, check, child));
+    let removed = near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap();
+    assert_eq!(removed.objects_removed, 1);
+    let held = writer.hold_mark(&mark).unwrap();
+    let refused = format!("{:?}", append(second).unwrap_err());
+    assert!(refused.contains("objects were removed before the event that names them"), "{refused}");
+    drop((held, writer));
+    // Who has looked since knows it before anything is sent.
+    let writer = holder.write(id, WAIT).unwrap();
+    let storing = holder.objects().unwrap();
+    assert_eq!(storing.has(&[first, second]).unwrap(), [true, false]);
+    writer.hold_mark(&mark).unwrap_err();
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_collection_gets_its_turn_among_threads_of_one_store() {
+    let Some(url) = database() else { return };
+    let one = store(&url, PostgresOptions::default());
+    let near = store(&url, PostgresOptions::default());
+    put(&*near.objects().unwrap(), "old");
+    let stop = Arc::new(AtomicBool::new(false));
+    let storing: Vec<_> = (0..6)
+        .map(|number| {
+            let (one, stop) = (one.clone(), stop.clone());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let objects = one.objects().unwrap();
+                    put(&*objects, &format!("of {number}"));
+                    // Always some thread has a window open.
+                    std::thread::sleep(Duration::from_millis(20 + 10 * number));
+                }
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(1200));
+        near.collector().collect(NOW, Duration::from_secs(20), &mut Vec::new()).unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    storing.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
 fn known_objects_are_forgotten_when_some_are_removed() {
     let Some(url) = database() else { return };
     let dir = tempfile::tempdir().unwrap();
