@@ -78,25 +78,40 @@ struct PostgresCommitter {
 
 /// What was stored for events that are not acknowledged yet: each keeps a window open.
 #[derive(Debug, Default)]
-struct UnnamedObjects(Mutex<Vec<(Seq, Arc<StoringObjects>)>>);
+struct UnnamedObjects(Mutex<UnnamedState>);
+
+#[derive(Debug, Default)]
+struct UnnamedState {
+    stored: Vec<(Seq, Arc<StoringObjects>)>,
+    /// The last event that is in the table.
+    sent: Seq,
+}
 
 impl UnnamedObjects {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Seq, Arc<StoringObjects>)>> {
+    fn lock(&self) -> MutexGuard<'_, UnnamedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps something until it is told which event names it.
+    fn keep(&self, stored: Arc<StoringObjects>) {
+        self.lock().stored.push((Seq(u64::MAX), stored));
     }
 
     /// Drops what was stored for events up to this one.
     fn named(&self, last: Seq) {
-        self.lock().retain(|(seq, _)| *seq > last);
+        let mut state = self.lock();
+        state.sent = state.sent.max(last);
+        state.stored.retain(|(seq, _)| *seq > last);
     }
 
-    /// Tells which event names something; `None` if none does.
+    /// Tells which event names something; `None` if none does. It may have been sent already.
     fn name(&self, stored: &Arc<StoringObjects>, event: Option<Seq>) {
-        let mut all = self.lock();
+        let mut state = self.lock();
+        let event = event.filter(|event| *event > state.sent);
         match event {
-            None => all.retain(|(_, it)| !Arc::ptr_eq(it, stored)),
+            None => state.stored.retain(|(_, it)| !Arc::ptr_eq(it, stored)),
             Some(event) => {
-                for (seq, _) in all.iter_mut().filter(|(_, it)| Arc::ptr_eq(it, stored)) {
+                for (seq, _) in state.stored.iter_mut().filter(|(_, it)| Arc::ptr_eq(it, stored)) {
                     *seq = event;
                 }
             }
@@ -366,11 +381,10 @@ impl SessionWriter for PostgresWriter {
         })?;
         let Some(stored) = stored else { return self.stage(prepared, durability, odd) };
         // Before it is staged: any thread may send it from then on.
-        self.unnamed.lock().push((Seq(u64::MAX), stored.clone()));
+        self.unnamed.keep(stored.clone());
         let staged = self.stage(prepared, durability, odd);
         let seq = staged.as_ref().ok().and_then(Ticket::seq);
         self.unnamed.name(&stored, seq);
-        self.unnamed.named(self.queue.synced());
         staged
     }
 
@@ -435,5 +449,33 @@ impl Drop for PostgresWriter {
     fn drop(&mut self) {
         // Callers that need the result call `close`. A panic must not leave a drop.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.finish()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_before_its_event_was_told_is_not_kept() {
+        let unnamed = UnnamedObjects::default();
+        let server = crate::server_connection::ServerConnection::new(
+            crate::ServerUrl::parse("postgres://nobody@127.0.0.1:1/nothing").unwrap(),
+            Duration::ZERO,
+            Duration::from_secs(1),
+        );
+        let server = Arc::new(server.unwrap());
+        let objects = Arc::new(crate::table_objects::TableObjects::new(server.clone()));
+        let storing = StoringLock::new(server, None);
+        let stored = || Arc::new(StoringObjects::new(objects.clone(), storing.clone()));
+        let (one, other) = (stored(), stored());
+        unnamed.keep(one.clone());
+        unnamed.keep(other.clone());
+        unnamed.named(Seq(7));
+        unnamed.name(&one, Some(Seq(7)));
+        unnamed.name(&other, Some(Seq(8)));
+        assert_eq!((Arc::strong_count(&one), Arc::strong_count(&other)), (1, 2));
+        unnamed.named(Seq(8));
+        assert_eq!(Arc::strong_count(&other), 1);
     }
 }
