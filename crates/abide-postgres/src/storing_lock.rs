@@ -4,6 +4,7 @@
 //! The lock makes a collection wait. The mark makes it safe: an append compares it, so that one
 //! whose window was lost before a collection is refused.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ use abide_model::{CollectableObjects, ObjectHash, StoreError};
 use uuid::Uuid;
 
 use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
+use crate::collector::CONDEMNED;
+use crate::error::ServerError;
 use crate::server_connection::ServerConnection;
 use crate::store_setting;
 
@@ -87,6 +90,8 @@ struct OpenWindows {
 #[derive(Debug)]
 pub(crate) struct StoringWindow {
     lock: AdvisoryLock,
+    /// Objects outside the database whose removal may not have ended. None is added meanwhile.
+    condemned: HashSet<ObjectHash>,
     opened: Instant,
 }
 
@@ -141,8 +146,8 @@ impl StoringLock {
         if taken.is_none() {
             taken = self.take(until.saturating_duration_since(Instant::now()))?;
         }
-        let Some(lock) = taken else { return Err(self.busy()) };
-        let window = Arc::new(StoringWindow { lock, opened: Instant::now() });
+        let Some((lock, condemned)) = taken else { return Err(self.busy()) };
+        let window = Arc::new(StoringWindow { lock, condemned, opened: Instant::now() });
         let mut windows = self.windows();
         if windows.mark != Some(window.mark()) {
             if let Some(elsewhere) = &self.elsewhere {
@@ -190,6 +195,11 @@ impl StoringLock {
         collected_meanwhile(&self.server.place())
     }
 
+    /// The error for an object whose removal may not have ended.
+    pub(crate) fn condemned(&self) -> StoreError {
+        self.error("an object of the same content is being removed; try again")
+    }
+
     fn error(&self, reason: &str) -> StoreError {
         storing_error(&self.server.place(), reason)
     }
@@ -200,10 +210,20 @@ impl StoringLock {
         newest.filter(|it| !it.is_lost() && it.opened.elapsed() < SHARED_FOR).cloned()
     }
 
-    fn take(&self, wait: Duration) -> Result<Option<AdvisoryLock>, StoreError> {
-        let server = self.server.clone();
+    fn take(
+        &self,
+        wait: Duration,
+    ) -> Result<Option<(AdvisoryLock, HashSet<ObjectHash>)>, StoreError> {
+        let (server, outside) = (self.server.clone(), self.elsewhere.is_some());
         self.server.block(async move {
-            let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await;
+            let taken = async {
+                let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await?;
+                let Some(lock) = taken else { return Ok(None) };
+                let condemned =
+                    if outside { condemned_objects(&lock).await? } else { HashSet::new() };
+                Ok(Some((lock, condemned)))
+            };
+            let taken: Result<_, ServerError> = taken.await;
             taken.map_err(|trouble| trouble.into_store("store objects in", &server.place()))
         })
     }
@@ -255,10 +275,24 @@ impl StoringWindow {
         self.lock.mark
     }
 
+    /// Whether an object may still be removed by a collection that has lost the lock.
+    pub(crate) fn is_condemned(&self, hash: ObjectHash) -> bool {
+        self.condemned.contains(&hash)
+    }
+
     /// Whether the lock is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.lock.is_lost()
     }
+}
+
+async fn condemned_objects(lock: &AdvisoryLock) -> Result<HashSet<ObjectHash>, ServerError> {
+    let sql = "SELECT hash FROM condemned
+        WHERE since >= clock_timestamp() - make_interval(secs => $1)";
+    let rows = lock.ask(sql, &[&CONDEMNED.as_secs_f64()]).await?;
+    let hashes = rows.iter().map(|row| Ok(<[u8; 32]>::try_from(row.try_get::<_, &[u8]>(0)?)));
+    let hashes: Result<Vec<_>, ServerError> = hashes.collect();
+    Ok(hashes?.into_iter().flatten().map(ObjectHash).collect())
 }
 
 /// Tells whether what was stored may be named, for one who has an event appended by another process:

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use abide_maintain::CollectError;
 use abide_model::{
-    AnomalyPolicy, Durability, EventRange, NewEvent, ObjectBatch, ObjectHash, Objects, SessionId,
-    Store,
+    AnomalyPolicy, CollectableObjects, Durability, EventRange, NewEvent, NewObject, ObjectBatch,
+    ObjectHash, ObjectReceiver, Objects, SessionId, Store, StoreError, StoredObject,
 };
 use abide_objects::{ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
@@ -254,6 +254,107 @@ fn a_collection_gets_its_turn_among_threads_of_one_store() {
     }
     stop.store(true, Ordering::Relaxed);
     storing.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Objects in a directory; what is done when some are removed.
+struct Watched<F>(RemoteObjects, F);
+
+impl<F> std::fmt::Debug for Watched<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<F: Send + Sync> Objects for Watched<F> {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        self.0.has(hashes)
+    }
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.0.put_batch(batch)
+    }
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.0.put_like(objects)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync()
+    }
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.read(hash)
+    }
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut ObjectReceiver<'_>,
+    ) -> Result<(), StoreError> {
+        self.0.read_many(hashes, each)
+    }
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.0.places(hashes)
+    }
+}
+
+impl<F: Fn() -> Result<(), StoreError> + Send + Sync> CollectableObjects for Watched<F> {
+    fn each_stored(&self, each: &mut dyn FnMut(StoredObject)) -> Result<(), StoreError> {
+        self.0.each_stored(each)
+    }
+    fn remove(&self, hashes: &[ObjectHash], within: Duration) -> Result<(), StoreError> {
+        (self.1)()?;
+        self.0.remove(hashes, within)
+    }
+    fn claim(&self, store: &str) -> Result<(), StoreError> {
+        self.0.claim(store)
+    }
+    fn claimed_by(&self) -> Result<Vec<String>, StoreError> {
+        self.0.claimed_by()
+    }
+    fn forget_known(&self) {
+        self.0.forget_known();
+    }
+}
+
+#[test]
+fn what_may_still_be_removed_outside_the_database_is_not_stored_again() {
+    let Some(server) = PrivatePostgres::shared() else { return };
+    let direct = server.create_database();
+    let database = direct.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let sql = |sql: &str| server.try_sql(database, &format!("SET search_path = abide; {sql}"));
+    let url = ServerUrl::parse(&direct).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let near = in_directory(&url, dir.path());
+    let old = put(&*near.objects().unwrap(), "old");
+    let objects = ObjectsUrl::parse(&format!("file://{}", dir.path().display())).unwrap();
+    let objects = RemoteObjects::open(objects, &ObjectsOptions::default()).unwrap();
+    // The request is on its way, and its answer never comes.
+    let lost = Watched(objects, || {
+        Err(StoreError::Storage {
+            action: "remove",
+            place: "there".to_owned(),
+            source: Arc::new(std::io::Error::other("no answer")),
+        })
+    });
+    let far =
+        PostgresStore::open(&url, PostgresOptions::default()).unwrap().with_objects(Arc::new(lost));
+    far.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap_err();
+    drop(far);
+    let mut batch = ObjectBatch::default();
+    batch.push(old, b"old");
+    let refused = || {
+        let objects = near.objects().unwrap();
+        assert_eq!(objects.has(&[old]).unwrap(), [false]);
+        let refused = format!("{:?}", objects.put_batch(&batch).unwrap_err());
+        assert!(refused.contains("is being removed; try again"), "{refused}");
+        put(&*objects, "another");
+    };
+    refused();
+    // Who removes it once more does not know what becomes of the first request.
+    assert_eq!(near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap().objects_removed, 2);
+    refused();
+    sql("UPDATE condemned SET since = now() - interval '1 hour'").unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    put(&*near.objects().unwrap(), "old");
+    assert_eq!(near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap().objects_removed, 2);
+    let left = sql("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM condemned); END $$");
+    left.unwrap();
 }
 
 #[test]
