@@ -44,7 +44,8 @@ ALTER DEFAULT PRIVILEGES FOR ROLE abide_admin IN SCHEMA :"schema"
 SELECT format('REVOKE %s ON %I.%I FROM abide_writer', rights, :'schema', name)
     FROM (VALUES ('event', 'UPDATE'), ('session', 'UPDATE'), ('object', 'DELETE'),
         ('erased', 'INSERT, UPDATE, DELETE'), ('erasure', 'INSERT, UPDATE, DELETE'),
-        ('collection', 'INSERT, UPDATE, DELETE'), ('setting', 'INSERT, UPDATE, DELETE'),
+        ('collection', 'INSERT, UPDATE, DELETE'), ('condemned', 'INSERT, UPDATE, DELETE'),
+        ('setting', 'INSERT, UPDATE, DELETE'),
         ('migration', 'INSERT, UPDATE, DELETE'))
         AS least (name, rights)
     WHERE to_regclass(format('%I.%I', :'schema', name)) IS NOT NULL \gexec

@@ -27,6 +27,7 @@ mod event;
 mod event_input;
 mod fact;
 mod finding;
+mod held_mark;
 mod history;
 mod id;
 pub mod json;
@@ -80,6 +81,7 @@ pub use fact::{
     TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
+pub use held_mark::{DifferentMarks, HeldMark, HeldMarks};
 pub use history::{
     Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
     Overview, OverviewUpdate, RunOutline, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES,

@@ -107,7 +107,8 @@ pub trait CollectableObjects: Objects {
     fn each_stored(&self, each: &mut dyn FnMut(StoredObject)) -> Result<(), StoreError>;
 
     /// Removes objects durably, those that are already gone too, and copies of them on this machine.
-    fn remove(&self, hashes: &[ObjectHash]) -> Result<(), StoreError>;
+    /// None of it begins later than `within` from now, also if the machine sleeps meanwhile.
+    fn remove(&self, hashes: &[ObjectHash], within: Duration) -> Result<(), StoreError>;
 
     /// Notes that a store keeps its objects here.
     fn claim(&self, store: &str) -> Result<(), StoreError>;

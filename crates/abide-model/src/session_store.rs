@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    AppendError, Digest, Epoch, Event, History, HistoryQuery, InputError, LaneId, LaneState,
-    NewEvent, Objects, Seq, SessionCore, SessionFields, SessionId, SessionParent, SessionRef,
-    SessionState, Ticket, Timestamp,
+    AppendError, Digest, Epoch, Event, HeldMark, History, HistoryQuery, InputError, LaneId,
+    LaneState, NewEvent, Objects, Seq, SessionCore, SessionFields, SessionId, SessionParent,
+    SessionRef, SessionState, Ticket, Timestamp,
 };
 
 /// What an acknowledged event survives.
@@ -464,6 +464,15 @@ pub trait SessionWriter: Send + Sync {
     fn notes(&self) -> Vec<ReadFinding>;
     /// Makes everything durable and releases the session.
     fn close(&self) -> Result<(), StoreError>;
+    /// From now on, until what is returned is dropped, an append that names objects is refused if the
+    /// mark of the store's objects is not this one: another process has stored them under it.
+    fn hold_mark(&self, _mark: &str) -> Result<HeldMark, StoreError> {
+        Err(StoreError::Storage {
+            action: "append to",
+            place: "the session".to_owned(),
+            source: Arc::new(std::io::Error::other("the store has no mark of its objects")),
+        })
+    }
     /// Whether another process holds the session and writes for this one.
     fn is_relayed(&self) -> bool {
         false

@@ -40,6 +40,9 @@ pub(crate) enum RequestError {
     #[cfg(feature = "s3")]
     #[error(transparent)]
     Server(#[from] object_store::Error),
+    /// It would have begun after the time that was given to it.
+    #[error("it took too long until it could begin; try again")]
+    Late,
     /// The request ended without an answer.
     #[error("the request ended without an answer")]
     Ended(#[from] JoinError),

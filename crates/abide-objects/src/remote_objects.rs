@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use abide_model::{
     CollectableObjects, NewObject, ObjectBatch, ObjectHash, ObjectReceiver, Objects, StoreError,
@@ -79,13 +80,15 @@ impl RemoteObjects {
     /// An object that need not be fetched.
     fn at_hand(&self, hash: ObjectHash) -> Option<Vec<u8>> {
         match self.uploads.known(hash) {
-            KnownObject::Pending(sealed) => envelope::open_envelope(hash, &sealed),
+            KnownObject::Pending(sealed) | KnownObject::Old(sealed) => {
+                envelope::open_envelope(hash, &sealed)
+            }
             _ => self.cache.as_ref()?.read(hash),
         }
     }
 
     /// Verifies a fetched object.
-    fn verified(&self, hash: ObjectHash, fetched: Option<Bytes>) -> Option<Vec<u8>> {
+    fn verified(&self, hash: ObjectHash, fetched: Option<Bytes>, asked: u64) -> Option<Vec<u8>> {
         let Some(sealed) = fetched else {
             self.uploads.saw_nothing(hash);
             return None;
@@ -95,7 +98,7 @@ impl RemoteObjects {
             self.uploads.saw_damaged(hash);
             return None;
         }
-        self.uploads.saw(hash);
+        self.uploads.saw(hash, asked);
         if let Some(cache) = &self.cache {
             cache.keep(hash, &sealed);
         }
@@ -180,17 +183,18 @@ impl RemoteObjects {
 impl Objects for RemoteObjects {
     /// For an object neither put nor read here, only the length is checked.
     fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        let asked = self.uploads.generation();
         let (mut has, mut unknown) = (Vec::with_capacity(hashes.len()), Vec::new());
         for (at, hash) in hashes.iter().enumerate() {
             let known = self.uploads.known(*hash);
             has.push(matches!(known, KnownObject::Pending(_) | KnownObject::Whole));
-            if matches!(known, KnownObject::Nothing) {
+            if matches!(known, KnownObject::Nothing | KnownObject::Old(_)) {
                 unknown.push((at, *hash));
             }
         }
         self.ask("look for", &unknown, Bucket::has, |at, hash, there| {
             if there {
-                self.uploads.saw(hash);
+                self.uploads.saw(hash, asked);
             }
             if let Some(has) = has.get_mut(at) {
                 *has = there;
@@ -237,6 +241,7 @@ impl Objects for RemoteObjects {
         hashes: &[ObjectHash],
         each: &mut ObjectReceiver<'_>,
     ) -> Result<(), StoreError> {
+        let asked = self.uploads.generation();
         let mut missing = Vec::new();
         for (at, hash) in hashes.iter().enumerate() {
             match self.at_hand(*hash) {
@@ -246,7 +251,7 @@ impl Objects for RemoteObjects {
             }
         }
         self.ask("read", &missing, Bucket::get, |at, hash, fetched| {
-            each(at, self.verified(hash, fetched).as_deref())
+            each(at, self.verified(hash, fetched, asked).as_deref())
         })
     }
 
@@ -264,7 +269,8 @@ impl CollectableObjects for RemoteObjects {
         Ok(())
     }
 
-    fn remove(&self, hashes: &[ObjectHash]) -> Result<(), StoreError> {
+    fn remove(&self, hashes: &[ObjectHash], within: Duration) -> Result<(), StoreError> {
+        let began = since_boot();
         for hash in hashes {
             self.uploads.saw_nothing(*hash);
             if let Some(cache) = &self.cache {
@@ -272,7 +278,13 @@ impl CollectableObjects for RemoteObjects {
             }
         }
         let wanted: Vec<(usize, ObjectHash)> = hashes.iter().copied().enumerate().collect();
-        self.ask("remove", &wanted, Bucket::remove, |_, _, ()| ControlFlow::Continue(()))?;
+        let remove = |bucket: Bucket, hash| async move {
+            match since_boot().saturating_sub(began) < within {
+                true => bucket.remove(hash).await,
+                false => Err(RequestError::Late),
+            }
+        };
+        self.ask("remove", &wanted, remove, |_, _, ()| ControlFlow::Continue(()))?;
         self.alone("clear", Bucket::remove_remains)
     }
 
@@ -288,6 +300,15 @@ impl CollectableObjects for RemoteObjects {
     fn forget_known(&self) {
         self.uploads.forget();
     }
+}
+
+/// The time since the machine was started, that in which it slept included.
+fn since_boot() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
 impl fmt::Debug for RemoteObjects {

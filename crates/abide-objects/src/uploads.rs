@@ -33,6 +33,8 @@ struct UploadState {
     whole: HashSet<ObjectHash>,
     /// Objects in the store that do not match their names.
     damaged: HashSet<ObjectHash>,
+    /// How often all were forgotten: what was asked before says nothing about now.
+    generation: u64,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ struct Upload {
     sealed: Bytes,
     /// Why it failed; `None` while it is under way.
     failure: Option<Arc<RequestError>>,
+    /// When it began: it may have found an object that was removed since.
+    generation: u64,
 }
 
 /// What is known about an object without a request.
@@ -47,6 +51,8 @@ struct Upload {
 pub(crate) enum KnownObject {
     /// It was put, and is not acknowledged.
     Pending(Bytes),
+    /// The same, from before all were forgotten.
+    Old(Bytes),
     /// It is in the store.
     Whole,
     /// It is in the store, and damaged.
@@ -67,7 +73,11 @@ impl Uploads {
     pub(crate) fn known(&self, hash: ObjectHash) -> KnownObject {
         let state = self.lock();
         if let Some(upload) = state.pending.get(&hash) {
-            KnownObject::Pending(upload.sealed.clone())
+            let sealed = upload.sealed.clone();
+            match upload.generation == state.generation {
+                true => KnownObject::Pending(sealed),
+                false => KnownObject::Old(sealed),
+            }
         } else if state.damaged.contains(&hash) {
             KnownObject::Damaged
         } else if state.whole.contains(&hash) {
@@ -77,9 +87,14 @@ impl Uploads {
         }
     }
 
-    /// Notes that an object is in the store.
-    pub(crate) fn saw(&self, hash: ObjectHash) {
-        self.lock().remember(hash);
+    /// How often all were forgotten.
+    pub(crate) fn generation(&self) -> u64 {
+        self.lock().generation
+    }
+
+    /// Notes that an object is in the store, as was asked in this generation.
+    pub(crate) fn saw(&self, hash: ObjectHash, asked: u64) {
+        self.lock().remember(hash, asked);
     }
 
     /// Notes that an object is not in the store.
@@ -96,23 +111,28 @@ impl Uploads {
 
     /// Forgets which objects are in the store.
     pub(crate) fn forget(&self) {
-        self.lock().whole.clear();
+        let mut state = self.lock();
+        state.generation += 1;
+        state.whole.clear();
     }
 
     /// Starts to store an object. Blocks while too many uploads are under way. A failure is
     /// reported by [`finish`](Self::finish).
     pub(crate) fn begin(self: &Arc<Self>, runtime: &Handle, hash: ObjectHash, sealed: Bytes) {
         let mut state = self.lock();
-        while state.under_way >= AT_ONCE {
-            state = self.wait(state);
-        }
-        if state.pending.get(&hash).is_some_and(|upload| upload.failure.is_none()) {
-            return;
+        loop {
+            let under_way = state.pending.get(&hash).filter(|upload| upload.failure.is_none());
+            match under_way.map(|upload| upload.generation == state.generation) {
+                Some(true) => return,
+                None if state.under_way < AT_ONCE => break,
+                _ => state = self.wait(state),
+            }
         }
         let replace = state.damaged.contains(&hash);
         let existing = if replace { ExistingPolicy::Replace } else { ExistingPolicy::Check };
         state.under_way += 1;
-        state.pending.insert(hash, Upload { sealed: sealed.clone(), failure: None });
+        let generation = state.generation;
+        state.pending.insert(hash, Upload { sealed: sealed.clone(), failure: None, generation });
         drop(state);
         let uploads = Arc::clone(self);
         runtime.spawn(async move {
@@ -158,9 +178,10 @@ impl Uploads {
         state.under_way -= 1;
         match stored {
             Ok(()) => {
-                state.pending.remove(&hash);
                 state.damaged.remove(&hash);
-                state.remember(hash);
+                if let Some(upload) = state.pending.remove(&hash) {
+                    state.remember(hash, upload.generation);
+                }
             }
             Err(error) => {
                 if let Some(upload) = state.pending.get_mut(&hash) {
@@ -181,10 +202,45 @@ impl Uploads {
 }
 
 impl UploadState {
-    fn remember(&mut self, hash: ObjectHash) {
+    fn remember(&mut self, hash: ObjectHash, asked: u64) {
+        if asked != self.generation {
+            return;
+        }
         if self.whole.len() >= REMEMBERED {
             self.whole.clear();
         }
         self.whole.insert(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ObjectsOptions, ObjectsUrl};
+
+    #[test]
+    fn what_was_asked_before_all_were_forgotten_is_not_known() {
+        let room = tempfile::tempdir().unwrap();
+        let url = ObjectsUrl::parse(&format!("file://{}", room.path().display())).unwrap();
+        let uploads = Uploads::new(Bucket::new(&url, &ObjectsOptions::default()).unwrap());
+        let hash = ObjectHash::of(b"one");
+        let asked = uploads.generation();
+        uploads.forget();
+        uploads.saw(hash, asked);
+        assert!(matches!(uploads.known(hash), KnownObject::Nothing));
+        uploads.saw(hash, uploads.generation());
+        assert!(matches!(uploads.known(hash), KnownObject::Whole));
+        // Nor is what was begun before.
+        let sealed = Bytes::from_static(b"sealed");
+        let upload = Upload { sealed, failure: None, generation: uploads.generation() };
+        let mut state = uploads.lock();
+        state.pending.insert(hash, upload);
+        state.under_way += 1;
+        drop(state);
+        assert!(matches!(uploads.known(hash), KnownObject::Pending(_)));
+        uploads.forget();
+        assert!(matches!(uploads.known(hash), KnownObject::Old(_)));
+        uploads.end(hash, Ok(()));
+        assert!(matches!(uploads.known(hash), KnownObject::Nothing));
     }
 }

@@ -7,6 +7,15 @@ CREATE TABLE collection (
 );
 INSERT INTO collection (mark) VALUES (gen_random_uuid());
 
+-- Objects outside the database whose removal has begun: nobody stores one again before it has ended,
+-- or long after.
+CREATE TABLE condemned (
+    hash  bytea PRIMARY KEY,
+    -- Of the collection that removes it.
+    mark  uuid NOT NULL,
+    since timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- Erasures that have begun and are not finished. They name events and objects, and hold no payload.
 CREATE TABLE erasure (
     id     uuid PRIMARY KEY,

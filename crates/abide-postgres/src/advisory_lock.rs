@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, SimpleQueryMessage};
 use uuid::Uuid;
 
 use crate::error::ServerError;
@@ -26,6 +27,8 @@ pub(crate) enum AdvisoryMode {
 #[derive(Debug)]
 pub(crate) struct AdvisoryLock {
     client: Client,
+    /// How long one answer may take.
+    answer: Duration,
     /// The mark at the time it was taken.
     pub(crate) mark: Uuid,
 }
@@ -42,7 +45,9 @@ impl AdvisoryLock {
         let mut again = ConnectionRetries::new(server.patience());
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let trouble = match try_advisory_lock(server, mode, left).await {
+            let limit = left + server.answer();
+            let tried = tokio::time::timeout(limit, try_advisory_lock(server, mode, left)).await;
+            let trouble = match tried.unwrap_or(Err(ServerError::Silent(limit.as_secs()))) {
                 Ok(taken) => return Ok(Some(taken)),
                 Err(ServerError::Server(error)) if lock_was_held(&error) => return Ok(None),
                 Err(trouble) => trouble,
@@ -59,15 +64,29 @@ impl AdvisoryLock {
         self.client.is_closed()
     }
 
-    /// The connection that holds it. What is done on it is done while the lock is held.
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
+    /// Asks something on the connection that holds it: it is done while the lock is held.
+    pub(crate) async fn ask(
+        &self,
+        sql: &str,
+        given: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, ServerError> {
+        self.within(self.client.query(sql, given)).await
     }
 
     /// Asks the server, which answers only while the lock is held.
     pub(crate) async fn check(&self) -> Result<(), ServerError> {
-        self.client.simple_query("").await?;
-        Ok(())
+        self.within(self.client.simple_query("")).await.map(drop)
+    }
+
+    /// A connection that does not answer is not waited for longer than any other.
+    async fn within<T>(
+        &self,
+        asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, ServerError> {
+        match tokio::time::timeout(self.answer, asked).await {
+            Ok(answered) => Ok(answered?),
+            Err(_) => Err(ServerError::Silent(self.answer.as_secs())),
+        }
     }
 }
 
@@ -94,15 +113,19 @@ async fn try_advisory_lock(
     let sql = format!(
         "SET statement_timeout = 0; SET lock_timeout = {};
          SELECT {function}({CLASS}, 'collection'::regclass::oid::integer);
-         SET lock_timeout = 0; SELECT mark::text FROM collection",
+         SET lock_timeout = 0; RESET statement_timeout;
+         SELECT mark::text, pg_is_in_recovery() FROM collection",
         wait.as_millis().clamp(1, i32::MAX as u128)
     );
-    let mark = client.simple_query(&sql).await?.into_iter().rev().find_map(|answer| match answer {
-        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
-        _ => None,
-    });
-    match mark {
-        Some(mark) => Ok(AdvisoryLock { client, mark }),
+    let found =
+        client.simple_query(&sql).await?.into_iter().rev().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => Some((row.get(0)?.parse().ok()?, row.get(1)? == "t")),
+            _ => None,
+        });
+    let answer = server.answer();
+    match found {
+        Some((_, true)) => Err(server.standby()),
+        Some((mark, false)) => Ok(AdvisoryLock { client, answer, mark }),
         None => Err(ServerError::Refused(abide_model::StoreError::Damaged {
             place: server.place(),
             reason: "the table `collection` has no row".to_owned(),

@@ -195,6 +195,9 @@ impl PostgresStore {
     ) -> Result<ImportedBundle, ImportError> {
         // Open until the lines are in the table.
         let objects = self.storing_objects();
+        // Before it is read what is erased: an erasure waits, so that nothing is stored again that is
+        // erased meanwhile.
+        objects.has(&[])?;
         let mut batch = ObjectBatch::default();
         let mut put = |hash: ObjectHash, bytes: &[u8]| -> Result<(), StoreError> {
             batch.push(hash, bytes);

@@ -2,7 +2,8 @@
 //!
 //! Which objects are named is read first, without a lock. Then the lock is held alone, the mark is
 //! changed, and what was appended since is read: whoever stored an object has named it by then, or is
-//! refused. Objects in the database are removed over the connection that holds the lock.
+//! refused. Objects in the database are removed over the connection that holds the lock. Those outside
+//! are condemned over it first: nobody stores one again before it is known that it was removed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use abide_journal::CollectionSummary;
 use abide_maintain::CollectError;
 use abide_model::{ObjectHash, Seq, SessionId, StoreError, StoredObject};
+use tokio_postgres::types::ToSql;
 
 use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
 use crate::error::ServerError;
@@ -24,6 +26,21 @@ const LEAST_WAIT: Duration = Duration::from_secs(5);
 const AT_ONCE: usize = 64;
 /// The objects listed by one statement.
 const LISTED: i64 = 10_000;
+
+/// How long removals outside the database may begin after it was seen that the lock is held. Far
+/// less than [`CONDEMNED`], although some are tried again.
+const REMOVING: Duration = Duration::from_secs(10);
+/// How long an object is not stored again whose removal has begun and whose end is not known.
+pub(crate) const CONDEMNED: Duration = Duration::from_secs(30 * 60);
+
+/// Notes that objects are about to be removed outside the database. What somebody else has noted
+/// stays theirs: we do not know what still happens to it.
+const CONDEMN: &str = "INSERT INTO condemned (hash, mark) SELECT unnest($1::bytea[]), $2::uuid
+    ON CONFLICT (hash) DO UPDATE SET since = clock_timestamp()";
+/// Notes that they were removed.
+const ACQUIT: &str = "DELETE FROM condemned WHERE hash = ANY($1) AND mark = $2";
+const FORGET: &str =
+    "DELETE FROM condemned WHERE since < clock_timestamp() - make_interval(secs => $1)";
 
 /// The objects of a store that may be removed, told without a lock.
 pub(crate) struct CollectableRows<'a> {
@@ -64,7 +81,6 @@ impl PostgresCollector<'_> {
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.store.check_may_collect()?;
-        self.store.check_objects_are_ours()?;
         let (mut unnamed, mut stored) = self.unnamed_for(grace, notes)?;
         if stored.is_empty() {
             return Ok(CollectionSummary::default());
@@ -108,13 +124,21 @@ impl PostgresCollector<'_> {
         wait: Duration,
         notes: &mut Vec<String>,
     ) -> Result<Vec<ObjectHash>, CollectError> {
-        let mut lock = self.lock(wait)?;
+        self.store.check_objects_are_ours()?;
+        let lock = Arc::new(self.lock(wait)?);
         self.store.forget_known_objects();
         unnamed.live.extend(unnamed.rows.live_objects(notes)?);
         let gone: Vec<ObjectHash> =
             objects.into_iter().filter(|hash| !unnamed.live.contains(hash)).collect();
         for chunk in gone.chunks(AT_ONCE) {
-            lock = self.remove_chunk(lock, chunk)?;
+            match self.store.objects_elsewhere() {
+                None => self.on(&lock, "DELETE FROM object WHERE hash = ANY($1)", chunk)?,
+                Some(elsewhere) => {
+                    self.on(&lock, CONDEMN, chunk)?;
+                    elsewhere.remove(chunk, REMOVING)?;
+                    self.on(&lock, ACQUIT, chunk)?;
+                }
+            }
         }
         Ok(gone)
     }
@@ -126,11 +150,14 @@ impl PostgresCollector<'_> {
             let taken = async {
                 let mode = AdvisoryMode::Exclusive;
                 let taken = AdvisoryLock::take(&server, mode, wait.max(LEAST_WAIT)).await?;
-                if let Some(lock) = &taken {
-                    let sql = "UPDATE collection SET mark = gen_random_uuid()";
-                    lock.client().execute(sql, &[]).await?;
+                let Some(mut lock) = taken else { return Ok(None) };
+                let sql = "UPDATE collection SET mark = gen_random_uuid() RETURNING mark";
+                let marks = lock.ask(sql, &[]).await?;
+                if let Some(mark) = marks.first() {
+                    lock.mark = mark.try_get(0)?;
                 }
-                Ok(taken)
+                lock.ask(FORGET, &[&CONDEMNED.as_secs_f64()]).await?;
+                Ok(Some(lock))
             };
             let taken: Result<_, ServerError> = taken.await;
             taken.map_err(|trouble| trouble.into_store("remove objects from", &server.place()))
@@ -138,35 +165,22 @@ impl PostgresCollector<'_> {
         taken.ok_or(CollectError::Busy)
     }
 
-    fn remove_chunk(
+    /// Does something with these objects while the lock is held, and only then.
+    fn on(
         &self,
-        lock: AdvisoryLock,
+        lock: &Arc<AdvisoryLock>,
+        sql: &'static str,
         chunk: &[ObjectHash],
-    ) -> Result<AdvisoryLock, CollectError> {
-        let server = self.store.server().clone();
+    ) -> Result<(), StoreError> {
+        let (server, lock) = (self.store.server().clone(), lock.clone());
         let hashes: Vec<Vec<u8>> = chunk.iter().map(|hash| hash.as_bytes().to_vec()).collect();
-        let elsewhere = self.store.objects_elsewhere();
-        let here = elsewhere.is_none();
-        let lock = self.store.server().block(async move {
-            let done = async {
-                match here {
-                    true => {
-                        let sql = "DELETE FROM object WHERE hash = ANY($1)";
-                        lock.client().execute(sql, &[&hashes]).await?;
-                    }
-                    // Nobody stores one of them as long as the lock is held.
-                    false => lock.check().await?,
-                }
-                Ok(())
-            };
-            let done: Result<(), ServerError> = done.await;
-            done.map(|()| lock)
+        self.store.server().block(async move {
+            let given: [&(dyn ToSql + Sync); 2] = [&hashes, &lock.mark];
+            let given = if sql.contains("$2") { &given[..] } else { &given[..1] };
+            let done = lock.ask(sql, given).await;
+            done.map(drop)
                 .map_err(|trouble| trouble.into_store("remove objects from", &server.place()))
-        })?;
-        if let Some(elsewhere) = elsewhere {
-            elsewhere.remove(chunk)?;
-        }
-        Ok(lock)
+        })
     }
 }
 

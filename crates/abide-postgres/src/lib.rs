@@ -47,4 +47,4 @@ pub use migration::{MigratedVersions, SCHEMA_VERSION};
 pub use postgres_store::{PostgresOptions, PostgresStore, StoreStatus};
 pub use server_url::{ServerUrl, UrlError};
 pub use store_setting::DatabaseSpace;
-pub use storing_lock::StoredCheck;
+pub use storing_lock::{StoredCheck, StoredCover};

@@ -70,6 +70,7 @@ impl<'a> NamedRows<'a> {
         &mut self,
         notes: &mut Vec<String>,
     ) -> Result<HashSet<ObjectHash>, CollectError> {
+        let _primary = self.store.server().only_primary();
         self.read_sessions()?;
         let sids: Vec<i64> = self.sessions.keys().copied().collect();
         for chunk in sids.chunks(SESSIONS) {

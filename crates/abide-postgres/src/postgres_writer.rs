@@ -11,9 +11,9 @@ use abide_journal::{
 use abide_maintain::object_names_in;
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
-    EventLimits, Kind, LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash, Objects, ReadFinding,
-    Seq, SessionCore, SessionState, SessionWriter, StoreError, Ticket, WriterOpened, check_batch,
-    made_behind,
+    EventLimits, HeldMark, HeldMarks, Kind, LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash,
+    Objects, ReadFinding, Seq, SessionCore, SessionState, SessionWriter, StoreError, Ticket,
+    WriterOpened, check_batch, made_behind,
 };
 use uuid::Uuid;
 
@@ -30,6 +30,8 @@ const OBJECT_BYTES: usize = 16 << 10;
 /// The state cache is written after this many events, and when a writer closes.
 const SNAPSHOT_EVERY: u64 = 4096;
 
+/// How long to wait for a collection while another process waits for an event to be appended.
+const RELAYED: Duration = Duration::from_secs(15);
 /// How long a closing writer may take to update the index.
 const INDEXING: Duration = Duration::from_secs(2);
 
@@ -70,29 +72,46 @@ struct PostgresCommitter {
     changed: Arc<HistoryChanges>,
     storing: Arc<StoringLock>,
     unnamed: Arc<UnnamedObjects>,
+    /// The marks under which other processes have stored what is being appended for them.
+    held: Arc<HeldMarks>,
 }
 
 /// What was stored for events that are not acknowledged yet: each keeps a window open.
 #[derive(Debug, Default)]
-struct UnnamedObjects(Mutex<Vec<(Seq, Arc<StoringObjects>)>>);
+struct UnnamedObjects(Mutex<UnnamedState>);
+
+#[derive(Debug, Default)]
+struct UnnamedState {
+    stored: Vec<(Seq, Arc<StoringObjects>)>,
+    /// The last event that is in the table.
+    sent: Seq,
+}
 
 impl UnnamedObjects {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Seq, Arc<StoringObjects>)>> {
+    fn lock(&self) -> MutexGuard<'_, UnnamedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps something until it is told which event names it.
+    fn keep(&self, stored: Arc<StoringObjects>) {
+        self.lock().stored.push((Seq(u64::MAX), stored));
     }
 
     /// Drops what was stored for events up to this one.
     fn named(&self, last: Seq) {
-        self.lock().retain(|(seq, _)| *seq > last);
+        let mut state = self.lock();
+        state.sent = state.sent.max(last);
+        state.stored.retain(|(seq, _)| *seq > last);
     }
 
-    /// Tells which event names something; `None` if none does.
+    /// Tells which event names something; `None` if none does. It may have been sent already.
     fn name(&self, stored: &Arc<StoringObjects>, event: Option<Seq>) {
-        let mut all = self.lock();
+        let mut state = self.lock();
+        let event = event.filter(|event| *event > state.sent);
         match event {
-            None => all.retain(|(_, it)| !Arc::ptr_eq(it, stored)),
+            None => state.stored.retain(|(_, it)| !Arc::ptr_eq(it, stored)),
             Some(event) => {
-                for (seq, _) in all.iter_mut().filter(|(_, it)| Arc::ptr_eq(it, stored)) {
+                for (seq, _) in state.stored.iter_mut().filter(|(_, it)| Arc::ptr_eq(it, stored)) {
                     *seq = event;
                 }
             }
@@ -103,11 +122,18 @@ impl UnnamedObjects {
 impl PostgresCommitter {
     /// The mark that these lines need.
     fn mark(&self, lines: &IntakeLines) -> Result<Option<Uuid>, StoreError> {
-        match self.storing.mark() {
-            StoringMark::Any => Ok(None),
-            _ if object_names_in(&lines.bytes).next().is_none() => Ok(None),
-            StoringMark::Of(mark) => Ok(Some(mark)),
-            StoringMark::Lost => Err(self.storing.collected()),
+        let (ours, theirs) = (self.storing.mark(), self.held.mark());
+        if (ours == StoringMark::Any && theirs.is_none())
+            || object_names_in(&lines.bytes).next().is_none()
+        {
+            return Ok(None);
+        }
+        let theirs = theirs.map(|mark| mark.parse().map_err(|_| self.storing.collected()));
+        match (ours, theirs.transpose()?) {
+            (StoringMark::Any, theirs) => Ok(theirs),
+            (StoringMark::Of(mark), None) => Ok(Some(mark)),
+            (StoringMark::Of(mark), Some(theirs)) if mark == theirs => Ok(Some(mark)),
+            _ => Err(self.storing.collected()),
         }
     }
 
@@ -181,6 +207,7 @@ pub(crate) struct PostgresWriter {
     salts: IntakeSalts,
     storing: Arc<StoringLock>,
     unnamed: Arc<UnnamedObjects>,
+    held: Arc<HeldMarks>,
 }
 
 impl PostgresWriter {
@@ -201,6 +228,7 @@ impl PostgresWriter {
         let staging =
             PostgresIntake::new(env.clone(), end.state, past, (end.seq, end.sum), at, opening);
         let unnamed = Arc::new(UnnamedObjects::default());
+        let held = Arc::<HeldMarks>::default();
         let committer = PostgresCommitter {
             flusher,
             reader: reader.clone(),
@@ -208,6 +236,7 @@ impl PostgresWriter {
             changed: changed.clone(),
             storing: storing.clone(),
             unnamed: unnamed.clone(),
+            held: held.clone(),
         };
         let queue = CommitQueue::new(staging, committer, end.seq, end.seq);
         leases.add(lease);
@@ -222,6 +251,7 @@ impl PostgresWriter {
             salts,
             storing,
             unnamed,
+            held,
         })
     }
 
@@ -245,6 +275,10 @@ impl PostgresWriter {
             return Ok((prepared, None));
         }
         let stored = StoringObjects::new(self.reader.objects.clone(), self.storing.clone());
+        if self.held.mark().is_some() {
+            // Whoever waits for us may be who a collection waits for.
+            stored.open_within(RELAYED)?;
+        }
         stored.put_batch(&objects)?;
         stored.sync()?;
         Ok((prepared, Some(Arc::new(stored))))
@@ -347,11 +381,10 @@ impl SessionWriter for PostgresWriter {
         })?;
         let Some(stored) = stored else { return self.stage(prepared, durability, odd) };
         // Before it is staged: any thread may send it from then on.
-        self.unnamed.lock().push((Seq(u64::MAX), stored.clone()));
+        self.unnamed.keep(stored.clone());
         let staged = self.stage(prepared, durability, odd);
         let seq = staged.as_ref().ok().and_then(Ticket::seq);
         self.unnamed.name(&stored, seq);
-        self.unnamed.named(self.queue.synced());
         staged
     }
 
@@ -398,6 +431,15 @@ impl SessionWriter for PostgresWriter {
         Vec::new()
     }
 
+    fn hold_mark(&self, mark: &str) -> Result<HeldMark, StoreError> {
+        if let StoringMark::Of(ours) = self.storing.mark()
+            && ours.to_string() != mark
+        {
+            return Err(self.storing.collected());
+        }
+        self.held.hold(mark).map_err(|_| self.storing.collected())
+    }
+
     fn close(&self) -> Result<(), StoreError> {
         self.finish()
     }
@@ -407,5 +449,33 @@ impl Drop for PostgresWriter {
     fn drop(&mut self) {
         // Callers that need the result call `close`. A panic must not leave a drop.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.finish()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_before_its_event_was_told_is_not_kept() {
+        let unnamed = UnnamedObjects::default();
+        let server = crate::server_connection::ServerConnection::new(
+            crate::ServerUrl::parse("postgres://nobody@127.0.0.1:1/nothing").unwrap(),
+            Duration::ZERO,
+            Duration::from_secs(1),
+        );
+        let server = Arc::new(server.unwrap());
+        let objects = Arc::new(crate::table_objects::TableObjects::new(server.clone()));
+        let storing = StoringLock::new(server, None);
+        let stored = || Arc::new(StoringObjects::new(objects.clone(), storing.clone()));
+        let (one, other) = (stored(), stored());
+        unnamed.keep(one.clone());
+        unnamed.keep(other.clone());
+        unnamed.named(Seq(7));
+        unnamed.name(&one, Some(Seq(7)));
+        unnamed.name(&other, Some(Seq(8)));
+        assert_eq!((Arc::strong_count(&one), Arc::strong_count(&other)), (1, 2));
+        unnamed.named(Seq(8));
+        assert_eq!(Arc::strong_count(&other), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,18 @@ pub(crate) struct ServerConnection {
     first_contact: Duration,
     /// Whether it has ever answered.
     met: AtomicBool,
+    /// How many need answers of the primary alone.
+    primary: AtomicUsize,
+}
+
+/// Until it is dropped, no standby is asked: it may lag behind.
+#[derive(Debug)]
+pub(crate) struct PrimaryOnly(Arc<ServerConnection>);
+
+impl Drop for PrimaryOnly {
+    fn drop(&mut self) {
+        self.0.primary.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl std::fmt::Debug for ServerConnection {
@@ -132,6 +144,7 @@ impl ServerConnection {
             answer,
             first_contact,
             met: AtomicBool::new(false),
+            primary: AtomicUsize::new(0),
         })
     }
 
@@ -154,7 +167,31 @@ impl ServerConnection {
 
     /// A connection from the pool.
     pub(crate) async fn connection(&self) -> Result<Object, ServerError> {
-        Ok(self.pool.get().await?)
+        let client = self.pool.get().await?;
+        if self.primary.load(Ordering::Relaxed) > 0 {
+            let standby = client.query_one("SELECT pg_is_in_recovery()", &[]).await?.try_get(0)?;
+            if standby {
+                drop(Object::take(client));
+                return Err(self.standby());
+            }
+        }
+        Ok(client)
+    }
+
+    /// From now on, until what is returned is dropped, only the primary is asked.
+    pub(crate) fn only_primary(self: &Arc<Self>) -> PrimaryOnly {
+        self.primary.fetch_add(1, Ordering::Relaxed);
+        PrimaryOnly(self.clone())
+    }
+
+    /// The error where a standby has answered.
+    pub(crate) fn standby(&self) -> ServerError {
+        let source = std::io::Error::other("the server is a standby, which may lag behind");
+        ServerError::Refused(StoreError::Storage {
+            action: "store or remove objects in",
+            place: self.place(),
+            source: Arc::new(source),
+        })
     }
 
     /// Drops idle connections: their server is gone.

@@ -4,14 +4,17 @@
 //! The lock makes a collection wait. The mark makes it safe: an append compares it, so that one
 //! whose window was lost before a collection is refused.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use abide_model::{CollectableObjects, ObjectHash, StoreError};
 use uuid::Uuid;
 
 use crate::advisory_lock::{AdvisoryLock, AdvisoryMode};
+use crate::collector::CONDEMNED;
+use crate::error::ServerError;
 use crate::server_connection::ServerConnection;
 use crate::store_setting;
 
@@ -21,8 +24,10 @@ const SHARED_FOR: Duration = Duration::from_secs(1);
 /// How long a newcomer waits for a window of its own while another is open in this process. Then it
 /// shares that one: a collection may be waiting for it, and its owner for us.
 const TURN: Duration = Duration::from_secs(3);
+/// How often to look whether another thread has opened a window.
+const OPENING: Duration = Duration::from_millis(2);
 /// How long to wait for a collection that runs.
-const COLLECTION: Duration = Duration::from_secs(600);
+pub(crate) const COLLECTION: Duration = Duration::from_secs(600);
 
 /// The objects outside the database, and the name of the store there.
 pub(crate) struct ClaimedObjects {
@@ -85,6 +90,8 @@ struct OpenWindows {
 #[derive(Debug)]
 pub(crate) struct StoringWindow {
     lock: AdvisoryLock,
+    /// Objects outside the database whose removal may not have ended. None is added meanwhile.
+    condemned: HashSet<ObjectHash>,
     opened: Instant,
 }
 
@@ -107,31 +114,40 @@ impl StoringLock {
         Arc::new(Self { server, opening: Mutex::default(), windows: Mutex::default(), elsewhere })
     }
 
-    /// Opens a window, or shares one. Waits for a collection.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<StoringWindow>, StoreError> {
+    /// Opens a window, or shares one. Waits for a collection up to `limit`.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> Result<Arc<StoringWindow>, StoreError> {
+        let until = Instant::now() + limit;
         if let Some(window) = self.fresh() {
             return Ok(window);
         }
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _opening = self.begin_to_open(until)?;
         if let Some(window) = self.fresh() {
             return Ok(window);
         }
         if let Some(elsewhere) = &self.elsewhere {
             elsewhere.claim(&self.server)?;
         }
+        // Not kept open by us while we wait, or a collection would never get its turn.
         let sharable = self.sharable();
-        let wait = if sharable.is_some() { TURN } else { COLLECTION };
-        let server = self.server.clone();
-        let taken = self.server.block(async move {
-            let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await;
-            taken.map_err(|trouble| trouble.into_store("store objects in", &server.place()))
-        })?;
-        let Some(lock) = taken else {
-            return sharable
-                .filter(|window| !window.is_lost())
-                .ok_or_else(|| self.error("a cleanup or an erasure is running"));
-        };
-        let window = Arc::new(StoringWindow { lock, opened: Instant::now() });
+        let left = until.saturating_duration_since(Instant::now());
+        let mut taken = None;
+        if let Some(sharable) = &sharable {
+            taken = self.take(TURN.min(left))?;
+            let open = || sharable.upgrade().filter(|window| !window.is_lost());
+            if taken.is_none()
+                && let Some(window) = open()
+            {
+                return Ok(window);
+            }
+        }
+        if taken.is_none() {
+            taken = self.take(until.saturating_duration_since(Instant::now()))?;
+        }
+        let Some((lock, condemned)) = taken else { return Err(self.busy()) };
+        let window = Arc::new(StoringWindow { lock, condemned, opened: Instant::now() });
         let mut windows = self.windows();
         if windows.mark != Some(window.mark()) {
             if let Some(elsewhere) = &self.elsewhere {
@@ -157,20 +173,31 @@ impl StoringLock {
 
     /// The mark that an append must find now.
     pub(crate) fn mark(&self) -> StoringMark {
+        self.open_windows().1
+    }
+
+    /// The open windows, lost ones too, and the mark that an append must find.
+    fn open_windows(&self) -> (Vec<Arc<StoringWindow>>, StoringMark) {
+        let windows: Vec<_> = self.windows().open.iter().filter_map(Weak::upgrade).collect();
         let mut mark = StoringMark::Any;
-        for window in self.windows().open.iter().filter_map(Weak::upgrade) {
+        for window in &windows {
             mark = match mark {
                 StoringMark::Any => StoringMark::Of(window.mark()),
                 StoringMark::Of(mark) if mark == window.mark() => StoringMark::Of(mark),
                 _ => StoringMark::Lost,
             };
         }
-        mark
+        (windows, mark)
     }
 
     /// The error for what was stored before objects were removed.
     pub(crate) fn collected(&self) -> StoreError {
         collected_meanwhile(&self.server.place())
+    }
+
+    /// The error for an object whose removal may not have ended.
+    pub(crate) fn condemned(&self) -> StoreError {
+        self.error("an object of the same content is being removed; try again")
     }
 
     fn error(&self, reason: &str) -> StoreError {
@@ -183,10 +210,49 @@ impl StoringLock {
         newest.filter(|it| !it.is_lost() && it.opened.elapsed() < SHARED_FOR).cloned()
     }
 
-    fn sharable(&self) -> Option<Arc<StoringWindow>> {
+    fn take(
+        &self,
+        wait: Duration,
+    ) -> Result<Option<(AdvisoryLock, HashSet<ObjectHash>)>, StoreError> {
+        let (server, outside) = (self.server.clone(), self.elsewhere.is_some());
+        self.server.block(async move {
+            let taken = async {
+                let taken = AdvisoryLock::take(&server, AdvisoryMode::Shared, wait).await?;
+                let Some(lock) = taken else { return Ok(None) };
+                let condemned =
+                    if outside { condemned_objects(&lock).await? } else { HashSet::new() };
+                Ok(Some((lock, condemned)))
+            };
+            let taken: Result<_, ServerError> = taken.await;
+            taken.map_err(|trouble| trouble.into_store("store objects in", &server.place()))
+        })
+    }
+
+    /// Lets one at a time open a window.
+    fn begin_to_open(&self, until: Instant) -> Result<MutexGuard<'_, ()>, StoreError> {
+        loop {
+            match self.opening.try_lock() {
+                Ok(opening) => return Ok(opening),
+                Err(TryLockError::Poisoned(opening)) => return Ok(opening.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                    return Err(self.busy());
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(OPENING),
+            }
+        }
+    }
+
+    fn busy(&self) -> StoreError {
+        self.error("a cleanup or an erasure is running; try again")
+    }
+
+    fn sharable(&self) -> Option<Weak<StoringWindow>> {
         self.let_go_of_old();
         let windows = self.windows();
-        windows.open.iter().rev().filter_map(Weak::upgrade).find(|window| !window.is_lost())
+        let lives = |window: &&Weak<StoringWindow>| {
+            window.upgrade().is_some_and(|window| !window.is_lost())
+        };
+        windows.open.iter().rev().find(lives).cloned()
     }
 
     fn let_go_of_old(&self) {
@@ -209,10 +275,24 @@ impl StoringWindow {
         self.lock.mark
     }
 
+    /// Whether an object may still be removed by a collection that has lost the lock.
+    pub(crate) fn is_condemned(&self, hash: ObjectHash) -> bool {
+        self.condemned.contains(&hash)
+    }
+
     /// Whether the lock is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.lock.is_lost()
     }
+}
+
+async fn condemned_objects(lock: &AdvisoryLock) -> Result<HashSet<ObjectHash>, ServerError> {
+    let sql = "SELECT hash FROM condemned
+        WHERE since >= clock_timestamp() - make_interval(secs => $1)";
+    let rows = lock.ask(sql, &[&CONDEMNED.as_secs_f64()]).await?;
+    let hashes = rows.iter().map(|row| Ok(<[u8; 32]>::try_from(row.try_get::<_, &[u8]>(0)?)));
+    let hashes: Result<Vec<_>, ServerError> = hashes.collect();
+    Ok(hashes?.into_iter().flatten().map(ObjectHash).collect())
 }
 
 /// Tells whether what was stored may be named, for one who has an event appended by another process:
@@ -225,22 +305,42 @@ impl StoredCheck {
         Self(lock)
     }
 
-    /// Refuses if objects were removed since some were stored that nothing names yet. While the
-    /// handle lives by which they were stored, and the connection, none are removed.
-    pub fn check(&self) -> Result<(), StoreError> {
-        let mark = match self.0.mark() {
-            StoringMark::Any => return Ok(()),
-            StoringMark::Lost => return Err(self.0.collected()),
-            StoringMark::Of(mark) => mark,
+    /// Refuses if objects were removed since some were stored that nothing names yet. As long as what
+    /// is returned lives, and its connection, none are removed; the append must find its mark.
+    pub fn cover(&self) -> Result<Option<StoredCover>, StoreError> {
+        let (windows, mark) = match self.0.open_windows() {
+            (_, StoringMark::Any) => return Ok(None),
+            (_, StoringMark::Lost) => return Err(self.0.collected()),
+            (windows, StoringMark::Of(mark)) => (windows, mark),
         };
-        let window = self.0.open()?;
-        let asked = window.clone();
-        let place = self.0.server.place();
-        self.0.server.block(async move {
-            let checked = asked.lock.check().await;
-            checked.map_err(|trouble| trouble.into_store("store objects in", &place))
-        })?;
-        if window.mark() == mark { Ok(()) } else { Err(self.0.collected()) }
+        // One that was lost is made up for by one with the same mark: nothing was removed between.
+        for window in &windows {
+            let asked = window.clone();
+            if self.0.server.block(async move { Ok(asked.lock.check().await.is_ok()) })? {
+                return Ok(Some(StoredCover { windows, mark }));
+            }
+        }
+        let window = self.0.open(COLLECTION)?;
+        if window.mark() != mark {
+            return Err(self.0.collected());
+        }
+        Ok(Some(StoredCover { windows: vec![window], mark }))
+    }
+}
+
+/// Keeps what was stored until the event that names it is acknowledged.
+#[derive(Debug)]
+pub struct StoredCover {
+    #[expect(dead_code, reason = "kept open")]
+    windows: Vec<Arc<StoringWindow>>,
+    mark: Uuid,
+}
+
+impl StoredCover {
+    /// The mark that the append must find.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        self.mark.to_string()
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_model::{
-    AcknowledgedEvent, AppendError, Durability, InputError, Kind, NewEvent, Rewind, Seq, Ticket,
+    AcknowledgedEvent, AppendError, Durability, HeldMark, InputError, Kind, NewEvent, Rewind, Seq,
+    Ticket,
 };
 
 use super::child_lines::{ChildLine, ChildLines};
@@ -38,7 +39,7 @@ const BYTES: usize = 1 << 20;
 
 /// A batch that was staged or refused.
 enum ConnectionBatch {
-    Waiting { ticket: Ticket, events: Vec<NewEvent> },
+    Waiting { ticket: Ticket, events: Vec<NewEvent>, stored: Option<HeldMark> },
     Done(Result<Vec<AcknowledgedEvent>, AppendError>),
 }
 
@@ -186,13 +187,20 @@ fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> ConnectionBatc
         let source = Arc::new(io::Error::other("the session was closed"));
         return ConnectionBatch::Done(Err(AppendError::Stopped { safe: Seq::ZERO, source }));
     };
+    let stored = match batch.stored.as_deref().map(|mark| writer.hold_mark(mark)).transpose() {
+        Ok(stored) => stored,
+        Err(error) => {
+            let (safe, source) = (Seq::ZERO, Arc::new(error));
+            return ConnectionBatch::Done(Err(AppendError::Stopped { safe, source }));
+        }
+    };
     if let (Some(rewind), Some(event)) = (files_alone, batch.events.first()) {
         let behind = |to: Seq| {
             let NewEvent { data, .. } = NewEvent::try_from(Rewind { to, ..rewind.clone() })?;
             Ok(NewEvent { data, ..event.clone() })
         };
         return match writer.append_behind(&behind) {
-            Ok(ticket) => ConnectionBatch::Waiting { ticket, events: batch.events },
+            Ok(ticket) => ConnectionBatch::Waiting { ticket, events: batch.events, stored },
             Err(error) => ConnectionBatch::Done(Err(error)),
         };
     }
@@ -205,7 +213,7 @@ fn stage_relayed_batch(shared: &ChildSocketState, line: &[u8]) -> ConnectionBatc
         return ConnectionBatch::Done(flushed.map(|()| Vec::new()));
     }
     match writer.append(batch.events.clone(), batch.durability, batch.odd) {
-        Ok(ticket) => ConnectionBatch::Waiting { ticket, events: batch.events },
+        Ok(ticket) => ConnectionBatch::Waiting { ticket, events: batch.events, stored },
         Err(error) => ConnectionBatch::Done(Err(error)),
     }
 }
@@ -225,8 +233,9 @@ fn answer_relayed_batches(
     let (mut said, mut stopped) = (String::new(), false);
     for taken in taken {
         let done = match taken {
-            ConnectionBatch::Waiting { ticket, events } => {
+            ConnectionBatch::Waiting { ticket, events, stored } => {
                 let done = ticket.wait();
+                drop(stored);
                 if done.is_ok() {
                     (shared.seen)(&events);
                 }

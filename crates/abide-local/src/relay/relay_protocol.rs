@@ -235,6 +235,8 @@ pub(super) struct RelayBatch {
     pub(super) events: Vec<NewEvent>,
     pub(super) durability: Durability,
     pub(super) odd: AnomalyPolicy,
+    /// The mark of the store under which the child has stored what the events name.
+    pub(super) stored: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -263,6 +265,8 @@ struct RelayWireBatch<'a> {
     durability: RelayDurabilityName,
     #[serde(default)]
     odd: OddName,
+    #[serde(default)]
+    stored: Option<String>,
 }
 
 /// The texts of a batch's events; `None` if there are too many, so that a line of nothing but
@@ -309,6 +313,7 @@ impl RelayBatch {
         events: &[NewEvent],
         durability: Durability,
         odd: AnomalyPolicy,
+        stored: Option<&str>,
     ) -> String {
         let size: usize = events.iter().map(|event| event.data.as_str().len() + 128).sum();
         let mut line = String::with_capacity(size + 64);
@@ -327,7 +332,12 @@ impl RelayBatch {
             AnomalyPolicy::Keep => "keep",
             AnomalyPolicy::Refuse => "refuse",
         };
-        line.push_str(&format!("],\"durability\":\"{durability}\",\"odd\":\"{odd}\"}}\n"));
+        line.push_str(&format!("],\"durability\":\"{durability}\",\"odd\":\"{odd}\""));
+        // Only where it is needed: a holder that does not know it refuses the batch.
+        if let Some(stored) = stored {
+            line.push_str(&format!(",\"stored\":{}", serde_json::Value::from(stored)));
+        }
+        line.push_str("}\n");
         line
     }
 
@@ -357,6 +367,7 @@ impl RelayBatch {
                 OddName::Keep => AnomalyPolicy::Keep,
                 OddName::Refuse => AnomalyPolicy::Refuse,
             },
+            stored: wire.stored,
         })
     }
 }
@@ -383,13 +394,19 @@ mod tests {
             event(r#"{"kind":"x.a","data":{"text":"a\nb"},"key":"k\"1","lane":"l","task":"t"}"#),
             event("{\"kind\":\"x.b\",\"data\":{\n\"n\": 1e400}}"),
         ];
-        let line = RelayBatch::encode(&events, Durability::Buffered, AnomalyPolicy::Refuse);
+        let line = RelayBatch::encode(
+            &events,
+            Durability::Buffered,
+            AnomalyPolicy::Refuse,
+            Some("a \"mark\""),
+        );
         assert_eq!(line.matches('\n').count(), 1);
         let read = RelayBatch::decode(line.trim_end().as_bytes()).unwrap();
         assert_eq!(read.events, events);
         assert_eq!((read.durability, read.odd), (Durability::Buffered, AnomalyPolicy::Refuse));
         let plain = RelayBatch::decode(br#"{"events":[]}"#).unwrap();
         assert_eq!((plain.durability, plain.odd), (Durability::Synced, AnomalyPolicy::Keep));
+        assert_eq!((read.stored.as_deref(), plain.stored), (Some("a \"mark\""), None));
     }
 
     #[test]

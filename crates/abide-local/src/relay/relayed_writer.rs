@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_model::{
-    AnomalyPolicy, AppendError, Digest, Durability, Epoch, EventFactory, EventLimits, InputError,
-    LaneId, LaneState, NewEvent, ReadFinding, Seq, SessionCore, SessionId, SessionReader,
-    SessionState, SessionWriter, StoreError, Ticket, check_batch, made_behind,
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, EventFactory, EventLimits, HeldMark,
+    HeldMarks, InputError, LaneId, LaneState, NewEvent, ReadFinding, Seq, SessionCore, SessionId,
+    SessionReader, SessionState, SessionWriter, StoreError, Ticket, check_batch, made_behind,
 };
 
 use super::answer_queue::{AnswerQueue, RelayError};
@@ -74,6 +74,7 @@ pub(super) fn connect_relay_client(
         limits: EventLimits::default(),
         buffered: AtomicBool::new(false),
         closed: AtomicBool::new(false),
+        stored: Arc::default(),
     })
 }
 
@@ -148,6 +149,8 @@ pub(super) struct RelayedWriter {
     /// Something was sent with buffered durability.
     buffered: AtomicBool,
     closed: AtomicBool,
+    /// The mark under which this process has stored what it sends.
+    stored: Arc<HeldMarks>,
 }
 
 impl RelayedWriter {
@@ -161,7 +164,7 @@ impl RelayedWriter {
         if events.len() > EVENTS {
             return refused(EVENTS, InputError::TooMany { limit: EVENTS });
         }
-        let line = RelayBatch::encode(events, durability, odd);
+        let line = RelayBatch::encode(events, durability, odd, self.stored.mark().as_deref());
         if line.len() > LINE {
             return Err(AppendError::TooLarge { limit: LINE });
         }
@@ -244,6 +247,15 @@ impl SessionWriter for RelayedWriter {
 
     fn close(&self) -> Result<(), StoreError> {
         self.finish()
+    }
+
+    fn hold_mark(&self, mark: &str) -> Result<HeldMark, StoreError> {
+        let place = "the process that holds the session".to_owned();
+        self.stored.hold(mark).map_err(|error| StoreError::Storage {
+            action: "append through",
+            place,
+            source: Arc::new(error),
+        })
     }
 
     fn is_relayed(&self) -> bool {

@@ -4,11 +4,14 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use abide_model::{CollectableObjects, NewObject, ObjectHash, Objects, StoredObject};
 use abide_objects::RemoteObjects;
 
 use crate::{batch, directory, file_of, noise};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Runs a test on a directory, and on a server where there can be one.
 fn on_both(test: impl Fn(&dyn Fn() -> RemoteObjects, &Path)) {
@@ -172,9 +175,11 @@ fn what_is_stored_is_listed_and_removed() {
         assert_eq!(all.iter().map(|object| object.hash).collect::<Vec<_>>(), expected);
         assert!(all.iter().all(|object| object.bytes > 0 && object.age.as_secs() < 600), "{all:?}");
         assert_eq!(objects.has(&hashes).unwrap(), [true; 3]);
-        other.remove(&hashes[..2]).unwrap();
+        other.remove(&hashes[..2], MINUTE).unwrap();
+        let late = other.remove(&hashes, Duration::ZERO).unwrap_err();
+        assert!(std::error::Error::source(&late).unwrap().to_string().contains("took too long"));
         // Nothing to do the second time.
-        other.remove(&hashes[..2]).unwrap();
+        other.remove(&hashes[..2], MINUTE).unwrap();
         let left = listed(&open());
         assert_eq!(left.iter().map(|object| object.hash).collect::<Vec<_>>(), hashes[2..]);
         assert!(!file_of(path, hashes[0]).exists());
@@ -205,7 +210,7 @@ fn what_was_left_half_written_goes_with_the_next_removal() {
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(long_ago).unwrap();
     }
-    objects.remove(&[]).unwrap();
+    objects.remove(&[], MINUTE).unwrap();
     assert_eq!([&old, &new, &other].map(|path| path.exists()), [false, true, true]);
     assert_eq!(objects.read(ObjectHash::of(b"one")).unwrap().unwrap(), b"one");
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use abide_maintain::CollectError;
 use abide_model::{
-    AnomalyPolicy, Durability, EventRange, NewEvent, ObjectBatch, ObjectHash, Objects, SessionId,
-    Store,
+    AnomalyPolicy, CollectableObjects, Durability, EventRange, NewEvent, NewObject, ObjectBatch,
+    ObjectHash, ObjectReceiver, Objects, SessionId, Store, StoreError, StoredObject,
 };
 use abide_objects::{ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
@@ -190,6 +190,174 @@ fn who_lost_the_lock_before_a_collection_is_refused() {
     near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap();
     assert_eq!(near.objects().unwrap().has(&[first, second, third]).unwrap(), [true; 3]);
     writer.close().unwrap();
+}
+
+#[test]
+fn what_another_process_has_stored_is_appended_only_under_its_mark() {
+    let Some(url) = database() else { return };
+    let open = || store(&url, PostgresOptions::default());
+    let (holder, child, near) = (open(), open(), open());
+    let (id, writer) = new_session(&*holder);
+    let append = |hash| {
+        let append = writer.append(naming(hash), Durability::Synced, AnomalyPolicy::Keep);
+        append.and_then(|ticket| ticket.wait().map(drop))
+    };
+    let check = child.stored_check();
+    assert!(check.cover().unwrap().is_none());
+    let storing = child.objects().unwrap();
+    let first = put(&*storing, "first");
+    let cover = check.cover().unwrap().unwrap();
+    drop(storing);
+    let busy = near.collector().collect(NOW, NOW, &mut Vec::new());
+    assert!(matches!(busy, Err(CollectError::Busy)), "it is kept until the answer: {busy:?}");
+    let held = writer.hold_mark(&cover.mark()).unwrap();
+    append(first).unwrap();
+    drop((held, cover));
+    let storing = child.objects().unwrap();
+    let second = put(&*storing, "second");
+    let mark = check.cover().unwrap().unwrap().mark();
+    drop((storing, check, child));
+    let removed = near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap();
+    assert_eq!(removed.objects_removed, 1);
+    let held = writer.hold_mark(&mark).unwrap();
+    let refused = format!("{:?}", append(second).unwrap_err());
+    assert!(refused.contains("objects were removed before the event that names them"), "{refused}");
+    drop((held, writer));
+    // Who has looked since knows it before anything is sent.
+    let writer = holder.write(id, WAIT).unwrap();
+    let storing = holder.objects().unwrap();
+    assert_eq!(storing.has(&[first, second]).unwrap(), [true, false]);
+    writer.hold_mark(&mark).unwrap_err();
+    writer.close().unwrap();
+}
+
+#[test]
+fn a_collection_gets_its_turn_among_threads_of_one_store() {
+    let Some(url) = database() else { return };
+    let one = store(&url, PostgresOptions::default());
+    let near = store(&url, PostgresOptions::default());
+    put(&*near.objects().unwrap(), "old");
+    let stop = Arc::new(AtomicBool::new(false));
+    let storing: Vec<_> = (0..6)
+        .map(|number| {
+            let (one, stop) = (one.clone(), stop.clone());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let objects = one.objects().unwrap();
+                    put(&*objects, &format!("of {number}"));
+                    // Always some thread has a window open.
+                    std::thread::sleep(Duration::from_millis(20 + 10 * number));
+                }
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(1200));
+        near.collector().collect(NOW, Duration::from_secs(20), &mut Vec::new()).unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    storing.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Objects in a directory; what is done when some are removed.
+struct Watched<F>(RemoteObjects, F);
+
+impl<F> std::fmt::Debug for Watched<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<F: Send + Sync> Objects for Watched<F> {
+    fn has(&self, hashes: &[ObjectHash]) -> Result<Vec<bool>, StoreError> {
+        self.0.has(hashes)
+    }
+    fn put_batch(&self, batch: &ObjectBatch) -> Result<u64, StoreError> {
+        self.0.put_batch(batch)
+    }
+    fn put_like(&self, objects: &[NewObject]) -> Result<u64, StoreError> {
+        self.0.put_like(objects)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync()
+    }
+    fn read(&self, hash: ObjectHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.read(hash)
+    }
+    fn read_many(
+        &self,
+        hashes: &[ObjectHash],
+        each: &mut ObjectReceiver<'_>,
+    ) -> Result<(), StoreError> {
+        self.0.read_many(hashes, each)
+    }
+    fn places(&self, hashes: &[ObjectHash]) -> Result<Vec<Option<u64>>, StoreError> {
+        self.0.places(hashes)
+    }
+}
+
+impl<F: Fn() -> Result<(), StoreError> + Send + Sync> CollectableObjects for Watched<F> {
+    fn each_stored(&self, each: &mut dyn FnMut(StoredObject)) -> Result<(), StoreError> {
+        self.0.each_stored(each)
+    }
+    fn remove(&self, hashes: &[ObjectHash], within: Duration) -> Result<(), StoreError> {
+        (self.1)()?;
+        self.0.remove(hashes, within)
+    }
+    fn claim(&self, store: &str) -> Result<(), StoreError> {
+        self.0.claim(store)
+    }
+    fn claimed_by(&self) -> Result<Vec<String>, StoreError> {
+        self.0.claimed_by()
+    }
+    fn forget_known(&self) {
+        self.0.forget_known();
+    }
+}
+
+#[test]
+fn what_may_still_be_removed_outside_the_database_is_not_stored_again() {
+    let Some(server) = PrivatePostgres::shared() else { return };
+    let direct = server.create_database();
+    let database = direct.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let sql = |sql: &str| server.try_sql(database, &format!("SET search_path = abide; {sql}"));
+    let url = ServerUrl::parse(&direct).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let near = in_directory(&url, dir.path());
+    let old = put(&*near.objects().unwrap(), "old");
+    let objects = ObjectsUrl::parse(&format!("file://{}", dir.path().display())).unwrap();
+    let objects = RemoteObjects::open(objects, &ObjectsOptions::default()).unwrap();
+    // The request is on its way, and its answer never comes.
+    let lost = Watched(objects, || {
+        Err(StoreError::Storage {
+            action: "remove",
+            place: "there".to_owned(),
+            source: Arc::new(std::io::Error::other("no answer")),
+        })
+    });
+    let far =
+        PostgresStore::open(&url, PostgresOptions::default()).unwrap().with_objects(Arc::new(lost));
+    far.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap_err();
+    drop(far);
+    let mut batch = ObjectBatch::default();
+    batch.push(old, b"old");
+    let refused = || {
+        let objects = near.objects().unwrap();
+        assert_eq!(objects.has(&[old]).unwrap(), [false]);
+        let refused = format!("{:?}", objects.put_batch(&batch).unwrap_err());
+        assert!(refused.contains("is being removed; try again"), "{refused}");
+        put(&*objects, "another");
+    };
+    refused();
+    // Who removes it once more does not know what becomes of the first request.
+    assert_eq!(near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap().objects_removed, 2);
+    refused();
+    sql("UPDATE condemned SET since = now() - interval '1 hour'").unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    put(&*near.objects().unwrap(), "old");
+    assert_eq!(near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap().objects_removed, 2);
+    let left = sql("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM condemned); END $$");
+    left.unwrap();
 }
 
 #[test]

@@ -24,11 +24,24 @@ impl StoringWriter {
         if inner.is_relayed() { Arc::new(Self { inner, stored }) } else { inner }
     }
 
-    fn check(&self) -> Result<(), AppendError> {
-        self.stored.check().map_err(|error| AppendError::Stopped {
+    /// Appends while nothing is removed that this process has stored, and not if something was.
+    fn covered(
+        &self,
+        append: impl FnOnce() -> Result<Ticket, AppendError>,
+    ) -> Result<Ticket, AppendError> {
+        let stopped = |error: StoreError| AppendError::Stopped {
             safe: self.inner.core().map(|(core, _)| core.seq).unwrap_or_default(),
             source: Arc::new(error),
-        })
+        };
+        let Some(cover) = self.stored.cover().map_err(stopped)? else { return append() };
+        let mark = self.inner.hold_mark(&cover.mark()).map_err(stopped)?;
+        let ticket = append()?;
+        drop(mark);
+        Ok(Ticket::answered_by(async move {
+            let answer = ticket.await;
+            drop(cover);
+            answer
+        }))
     }
 }
 
@@ -39,13 +52,11 @@ impl SessionWriter for StoringWriter {
         durability: Durability,
         odd: AnomalyPolicy,
     ) -> Result<Ticket, AppendError> {
-        self.check()?;
-        self.inner.append(events, durability, odd)
+        self.covered(|| self.inner.append(events, durability, odd))
     }
 
     fn append_behind(&self, make: &EventFactory<'_>) -> Result<Ticket, AppendError> {
-        self.check()?;
-        self.inner.append_behind(make)
+        self.covered(|| self.inner.append_behind(make))
     }
 
     fn state(&self) -> Result<SessionState, StoreError> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_model::{
-    AnomalyPolicy, AppendError, Digest, Durability, Epoch, EventFactory, LaneId, LaneState,
-    NewEvent, ReadFinding, SessionCore, SessionState, SessionWriter, StoreError, Ticket,
+    AnomalyPolicy, AppendError, Digest, Durability, Epoch, EventFactory, HeldMark, LaneId,
+    LaneState, NewEvent, ReadFinding, SessionCore, SessionState, SessionWriter, StoreError, Ticket,
 };
 use abide_secrets::Redactor;
 
@@ -63,6 +63,10 @@ impl SessionWriter for RedactingWriter {
 
     fn close(&self) -> Result<(), StoreError> {
         self.inner.close()
+    }
+
+    fn hold_mark(&self, mark: &str) -> Result<HeldMark, StoreError> {
+        self.inner.hold_mark(mark)
     }
 
     fn is_relayed(&self) -> bool {
