@@ -217,6 +217,8 @@ impl PostgresEraser<'_> {
     ) -> Result<(), CollectError> {
         let mut named: HashSet<ObjectHash> = pending.objects.iter().copied().collect();
         named.extend(self.snapshots_of(pending)?);
+        // A standby that lags behind does not have all that is to go.
+        let _primary = self.store.server().only_primary();
         let collector = self.store.collector();
         let mut unnamed = collector.unnamed(named.clone(), &mut done.notes)?;
         let objects = self.store.objects_of_store();
