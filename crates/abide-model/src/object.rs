@@ -110,6 +110,9 @@ pub trait CollectableObjects: Objects {
     /// None of it begins later than `within` from now, also if the machine sleeps meanwhile.
     fn remove(&self, hashes: &[ObjectHash], within: Duration) -> Result<(), StoreError>;
 
+    /// Removes what processes that were killed have left half written.
+    fn remove_remains(&self) -> Result<(), StoreError>;
+
     /// Notes that a store keeps its objects here.
     fn claim(&self, store: &str) -> Result<(), StoreError>;
 

@@ -284,7 +284,10 @@ impl CollectableObjects for RemoteObjects {
                 false => Err(RequestError::Late),
             }
         };
-        self.ask("remove", &wanted, remove, |_, _, ()| ControlFlow::Continue(()))?;
+        self.ask("remove", &wanted, remove, |_, _, ()| ControlFlow::Continue(()))
+    }
+
+    fn remove_remains(&self) -> Result<(), StoreError> {
         self.alone("clear", Bucket::remove_remains)
     }
 

@@ -140,6 +140,12 @@ impl PostgresCollector<'_> {
                 }
             }
         }
+        drop(lock);
+        if let Some(elsewhere) = self.store.objects_elsewhere()
+            && let Err(error) = elsewhere.remove_remains()
+        {
+            notes.push(format!("what was left half written could not be removed: {error}"));
+        }
         Ok(gone)
     }
 
@@ -203,7 +209,7 @@ impl PostgresStore {
         }
         let reason = format!(
             "another store keeps its objects in the same place, as {} there says; if that was this \
-             store before it was moved or restored, or is gone, remove that file first",
+             store before it was moved, restored or upgraded, or is gone, remove that file first",
             others.join(", ")
         );
         Err(StoreError::Storage {

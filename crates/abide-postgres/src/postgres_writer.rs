@@ -22,7 +22,7 @@ use crate::history::{self, HistoryChanges};
 use crate::lease::{self, Lease, Leases};
 use crate::postgres_reader::{PostgresReader, StateAtEnd};
 use crate::state_cache::{PendingStateCache, StatePageLayout};
-use crate::storing_lock::{StoringLock, StoringMark};
+use crate::storing_lock::{COLLECTION, StoringLock, StoringMark};
 use crate::storing_objects::StoringObjects;
 
 /// Strings larger than this are stored as objects.
@@ -263,21 +263,34 @@ impl PostgresWriter {
     ) -> Result<(Vec<PreparedEvent>, Option<Arc<StoringObjects>>), StoreError> {
         let mut objects = ObjectBatch::default();
         let mut prepared = Vec::with_capacity(events.len());
+        let stored = StoringObjects::new(self.reader.objects.clone(), self.storing.clone());
+        let is_condemned = |hash| -> Result<bool, StoreError> {
+            // Whoever waits for us may be who a collection waits for.
+            let limit = if self.held.mark().is_some() { RELAYED } else { COLLECTION };
+            Ok(stored.open_within(limit)?.is_condemned(hash))
+        };
         for new in events {
+            let whole = (new.data.as_str().len() > OBJECT_BYTES).then(|| new.data.clone());
             let (data, leaves) = new.data.take_leaves(OBJECT_BYTES);
-            for leaf in &leaves {
-                objects.push(ObjectHash::of(&leaf.bytes), &leaf.bytes);
+            let hashes: Vec<ObjectHash> =
+                leaves.iter().map(|leaf| ObjectHash::of(&leaf.bytes)).collect();
+            let mut condemned = false;
+            for hash in &hashes {
+                condemned |= is_condemned(*hash)?;
+            }
+            if let Some(data) = whole.filter(|_| condemned) {
+                // What is being removed is not stored again: it stays in the line.
+                prepared.push(self.salts.prepare(NewEvent { data, ..new }, &[]));
+                continue;
+            }
+            for (hash, leaf) in hashes.iter().zip(&leaves) {
+                objects.push(*hash, &leaf.bytes);
             }
             let refs: Vec<LineObjectRef> = leaves.iter().map(LineObjectRef::to).collect();
             prepared.push(self.salts.prepare(NewEvent { data, ..new }, &refs));
         }
         if objects.is_empty() {
             return Ok((prepared, None));
-        }
-        let stored = StoringObjects::new(self.reader.objects.clone(), self.storing.clone());
-        if self.held.mark().is_some() {
-            // Whoever waits for us may be who a collection waits for.
-            stored.open_within(RELAYED)?;
         }
         stored.put_batch(&objects)?;
         stored.sync()?;
@@ -432,8 +445,9 @@ impl SessionWriter for PostgresWriter {
     }
 
     fn hold_mark(&self, mark: &str) -> Result<HeldMark, StoreError> {
+        let theirs: Uuid = mark.parse().map_err(|_| self.storing.collected())?;
         if let StoringMark::Of(ours) = self.storing.mark()
-            && ours.to_string() != mark
+            && ours != theirs
         {
             return Err(self.storing.collected());
         }

@@ -84,6 +84,8 @@ struct OpenWindows {
     newest: Option<Arc<StoringWindow>>,
     /// The last mark that was seen.
     mark: Option<Uuid>,
+    /// Whether objects were being removed when it was: what was seen of them is not so any more.
+    unsure: bool,
 }
 
 /// An open window.
@@ -149,12 +151,13 @@ impl StoringLock {
         let Some((lock, condemned)) = taken else { return Err(self.busy()) };
         let window = Arc::new(StoringWindow { lock, condemned, opened: Instant::now() });
         let mut windows = self.windows();
-        if windows.mark != Some(window.mark()) {
+        if windows.mark != Some(window.mark()) || windows.unsure {
             if let Some(elsewhere) = &self.elsewhere {
                 elsewhere.objects.forget_known();
             }
             windows.mark = Some(window.mark());
         }
+        windows.unsure = !window.condemned.is_empty();
         windows.open.retain(|open| open.strong_count() > 0);
         windows.open.push(Arc::downgrade(&window));
         windows.newest = Some(window.clone());

@@ -195,7 +195,7 @@ fn what_is_stored_is_listed_and_removed() {
 }
 
 #[test]
-fn what_was_left_half_written_goes_with_the_next_removal() {
+fn what_was_left_half_written_goes_when_it_is_old() {
     let room = tempfile::tempdir().unwrap();
     let objects = directory(room.path());
     objects.put_batch(&batch([b"one"])).unwrap();
@@ -210,7 +210,7 @@ fn what_was_left_half_written_goes_with_the_next_removal() {
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(long_ago).unwrap();
     }
-    objects.remove(&[], MINUTE).unwrap();
+    objects.remove_remains().unwrap();
     assert_eq!([&old, &new, &other].map(|path| path.exists()), [false, true, true]);
     assert_eq!(objects.read(ObjectHash::of(b"one")).unwrap().unwrap(), b"one");
 }

@@ -43,8 +43,9 @@ pub(super) async fn put_history_update(
     work: &SharedIndexUpdate,
 ) -> Result<bool, ServerError> {
     let transaction = client.transaction().await?;
-    // An erasure holds this row: it is done, or begins after this transaction and clears the index.
-    let sql = "SELECT 1 FROM session WHERE sid = $1 FOR KEY SHARE";
+    // An erasure holds this row: it is done, or begins after this transaction and clears the index. A
+    // writer may not lock the session itself.
+    let sql = "SELECT 1 FROM lease WHERE sid = $1 FOR KEY SHARE";
     execute_put(&transaction, sql, &[&work.sid]).await?;
     if erased_count(&transaction, work.sid).await? != work.erased {
         return Ok(false);

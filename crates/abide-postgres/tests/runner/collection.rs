@@ -304,6 +304,9 @@ impl<F: Fn() -> Result<(), StoreError> + Send + Sync> CollectableObjects for Wat
         (self.1)()?;
         self.0.remove(hashes, within)
     }
+    fn remove_remains(&self) -> Result<(), StoreError> {
+        self.0.remove_remains()
+    }
     fn claim(&self, store: &str) -> Result<(), StoreError> {
         self.0.claim(store)
     }
@@ -358,6 +361,30 @@ fn what_may_still_be_removed_outside_the_database_is_not_stored_again() {
     assert_eq!(near.collector().collect(NOW, WAIT, &mut Vec::new()).unwrap().objects_removed, 2);
     let left = sql("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM condemned); END $$");
     left.unwrap();
+}
+
+#[test]
+fn a_large_string_that_is_being_removed_is_recorded_in_its_line() {
+    let Some(server) = PrivatePostgres::shared() else { return };
+    let direct = server.create_database();
+    let database = direct.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let url = ServerUrl::parse(&direct).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let near = in_directory(&url, dir.path());
+    let large = "large ".repeat(10_000);
+    let hash = ObjectHash::of(large.as_bytes());
+    let condemn = format!(
+        "SET search_path = abide; INSERT INTO condemned (hash, mark)
+            SELECT decode('{hash}', 'hex'), mark FROM collection"
+    );
+    server.try_sql(database, &condemn).unwrap();
+    let (id, writer) = new_session(&near);
+    say(&*writer, &large).unwrap();
+    writer.close().unwrap();
+    assert_eq!(near.objects().unwrap().read(hash).unwrap(), None);
+    let events = near.read(id).unwrap().page(EventRange::ALL).unwrap().events;
+    assert!(events.iter().any(|event| event.to_json().contains(&large)));
+    near.verify(id).unwrap();
 }
 
 #[test]

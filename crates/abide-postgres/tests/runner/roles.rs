@@ -3,7 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use abide_model::{EventRange, NewSession, ObjectBatch, ObjectHash, SessionId, Store, StoreError};
+use abide_model::{
+    EventRange, HistoryQuery, NewSession, ObjectBatch, ObjectHash, Search, SessionId, Store,
+    StoreError,
+};
 use abide_postgres::{PostgresOptions, PostgresStore, ServerUrl};
 use abide_testkit::PrivatePostgres;
 
@@ -59,6 +62,10 @@ fn an_admin_makes_tables_a_writer_writes_and_a_reader_reads() {
     write("by the rights that new tables have");
     server.sql(&database, ROLES);
     let id = write("by the least rights");
+    // Who writes brings the index up to date, too.
+    let search = Some(Search::parse("least").unwrap());
+    let found = open(&writer).history(&HistoryQuery { search, ..HistoryQuery::default() }).unwrap();
+    assert_eq!((found.entries.len(), found.notes.len()), (1, 0), "{:?}", found.notes);
     let refused = |user: &str, sql: &str| {
         let sql = format!("SET ROLE abide_{user}; SET search_path = abide; {sql}");
         let error = server.try_sql(&database, &sql).unwrap_err();
