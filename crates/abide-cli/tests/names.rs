@@ -440,7 +440,8 @@ fn on_a_server_names_are_the_same_also_those_of_before() {
     server.sql(database, "DELETE FROM abide.migration WHERE version > 2");
     server.sql(database, "DROP FUNCTION abide.program_is_known CASCADE");
     server.sql(database, "ALTER TABLE abide.object DROP COLUMN stored");
-    server.sql(database, "DROP TABLE abide.erased, abide.erasure, abide.collection");
+    server
+        .sql(database, "DROP TABLE abide.erased, abide.erasure, abide.collection, abide.condemned");
     server.sql(database, "ALTER TABLE abide.overview RENAME COLUMN outline TO overview");
     server.sql(
         database,
