@@ -39,13 +39,13 @@ ALTER DEFAULT PRIVILEGES FOR ROLE abide_admin IN SCHEMA :"schema"
 
 -- Where the tables are there already, what a writer never does it may not: run this once more after
 -- `abide store init` and `abide store migrate`. An event is never changed, an object never deleted
--- (to erase and to collect is the admin's), what was erased stays known, and the version and the
--- settings are the admin's.
+-- (to erase and to collect is the admin's), what was erased stays known, what cannot be read is set aside
+-- by the admin, and the version and the settings are the admin's.
 SELECT format('REVOKE %s ON %I.%I FROM abide_writer', rights, :'schema', name)
     FROM (VALUES ('event', 'UPDATE'), ('session', 'UPDATE'), ('object', 'DELETE'),
         ('erased', 'INSERT, UPDATE, DELETE'), ('erasure', 'INSERT, UPDATE, DELETE'),
         ('collection', 'INSERT, UPDATE, DELETE'), ('condemned', 'INSERT, UPDATE, DELETE'),
-        ('setting', 'INSERT, UPDATE, DELETE'),
+        ('quarantine', 'INSERT, UPDATE, DELETE'), ('setting', 'INSERT, UPDATE, DELETE'),
         ('migration', 'INSERT, UPDATE, DELETE'))
         AS least (name, rights)
     WHERE to_regclass(format('%I.%I', :'schema', name)) IS NOT NULL \gexec

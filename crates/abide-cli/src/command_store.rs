@@ -54,26 +54,16 @@ impl CommandContext {
         self.open_store_at(self.file_store_place(what)?)
     }
 
-    /// The same, for checking and repair: even if its settings are broken.
-    pub(crate) fn open_store_to_repair(
-        &self,
-        what: &'static str,
-    ) -> Result<ScopedStore, CommandError> {
-        let place = self.file_store_place(what)?;
+    /// Opens the existing store for checking and repair: one of files even if its settings are
+    /// broken.
+    pub(crate) fn open_store_to_repair(&self) -> Result<ScopedStore, CommandError> {
+        let place = self.existing_place()?;
+        if matches!(place.store, StoreLocation::Shared(_)) {
+            return self.open_store();
+        }
         self.open_store_with(place, None, |root, _| {
             LocalStore::open_to_repair(root, LocalOptions::default())
         })
-    }
-
-    /// Opens the store to examine it: one on local files as for a repair, one on a server as always.
-    pub(crate) fn open_store_to_examine(
-        &self,
-        what: &'static str,
-    ) -> Result<ScopedStore, CommandError> {
-        match self.existing_place()?.store {
-            StoreLocation::Files(_) => self.open_store_to_repair(what),
-            StoreLocation::Shared(_) => self.open_store(),
-        }
     }
 
     fn file_store_place(&self, what: &'static str) -> Result<StorePlace, CommandError> {

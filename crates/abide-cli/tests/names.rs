@@ -441,7 +441,7 @@ fn on_a_server_names_are_the_same_also_those_of_before() {
     server.sql(database, "DROP FUNCTION abide.program_is_known CASCADE");
     server.sql(database, "ALTER TABLE abide.object DROP COLUMN stored");
     server
-        .sql(database, "DROP TABLE abide.erased, abide.erasure, abide.collection, abide.condemned");
+        .sql(database, "DROP TABLE abide.erased, abide.erasure, abide.collection, abide.condemned, abide.quarantine");
     server.sql(database, "ALTER TABLE abide.overview RENAME COLUMN outline TO overview");
     server.sql(
         database,

@@ -63,6 +63,7 @@ mod run_view;
 mod schema;
 mod secrets;
 mod shared_commands;
+mod shared_doctor;
 mod shared_erase;
 mod shared_machines;
 mod shared_run;

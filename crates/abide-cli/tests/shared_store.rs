@@ -143,9 +143,10 @@ fn a_url_that_is_none_says_what_is_wrong() {
 fn what_looks_after_files_says_so() {
     let env = TestEnvironment::without_servers();
     let url = url("user");
-    let done = env.run(&["doctor", "--repair", "--yes", "--store", &url]).failure(1);
+    let session = "019a0000000070008000000000";
+    let done = env.run(&["store", "path", session, "--store", &url]).failure(1);
     let said = format!(
-        "Error: `abide doctor --repair` works on local stores only; {} is not one\n\
+        "Error: `abide store path SESSION` works on local stores only; {} is not one\n\
          Hint: `--store DIR` names a store of files; a shared store is maintained on its server\n",
         shown("user")
     );

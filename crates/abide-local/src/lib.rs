@@ -45,8 +45,9 @@ pub use abide_journal::{
 };
 pub use abide_journal::{Environment, FillingPolicy};
 pub use abide_maintain::{
-    CollectError, EraseError, EraseLine, EraseOutcome, ErasePlan, EventPart, FileMatch,
-    FileMatches, Leftovers, TextMatches,
+    CollectError, ConsideredStrategy, EraseError, EraseLine, EraseOutcome, ErasePlan, EventPart,
+    Examination, FileMatch, FileMatches, FinishedRepair, Leftovers, RecordedLosses, RepairAction,
+    RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, TextMatches,
 };
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
@@ -62,10 +63,7 @@ pub use maintain::cleanup::{
 pub use maintain::cleanup_sealing::UnsealedSegments;
 pub use maintain::collector::Collector;
 pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};
-pub use maintain::doctor::{
-    ConsideredStrategy, Doctor, Examination, FinishedRepair, RecordedLosses, RepairAction,
-    RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, UndoPlan,
-};
+pub use maintain::doctor::{Doctor, UndoPlan};
 pub use maintain::erase::Eraser;
 pub use maintain::export::Exporter;
 pub use maintain::import::Importer;

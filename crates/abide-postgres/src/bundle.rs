@@ -508,7 +508,9 @@ impl PostgresStore {
                             let by = "another writer".to_owned();
                             return Err(StoreError::TakenOver { session: id, by }.into());
                         }
-                        bundle_follows(&transaction, (id, sid), &rows).await?;
+                        if !bundle_follows(&transaction, (id, sid), &rows).await? {
+                            return Ok(());
+                        }
                         check_bundle_mark(&transaction, mark, &shown).await?;
                         put_bundle_rows(&transaction, sid, &rows).await?;
                         transaction.commit().await?;

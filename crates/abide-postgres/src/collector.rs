@@ -149,6 +149,11 @@ impl PostgresCollector<'_> {
         Ok(gone)
     }
 
+    /// Changes the mark: nobody relies any more on what they remember of objects.
+    pub(crate) fn change_mark(&self, wait: Duration) -> Result<(), CollectError> {
+        self.lock(wait).map(drop)
+    }
+
     /// Takes the lock alone, and changes the mark.
     fn lock(&self, wait: Duration) -> Result<AdvisoryLock, CollectError> {
         let server = self.store.server().clone();

@@ -26,8 +26,9 @@ use crate::postgres_reader::parse_sound_line;
 use crate::postgres_store::PostgresStore;
 
 /// What a user needs to erase or to collect.
-const TO_ERASE: [(&str, &str); 6] = [
+const TO_ERASE: [(&str, &str); 7] = [
     ("event", "UPDATE"),
+    ("quarantine", "UPDATE"),
     ("erasure", "INSERT"),
     ("erasure", "UPDATE"),
     ("erasure", "DELETE"),
@@ -331,22 +332,29 @@ impl PostgresEraser<'_> {
 impl PostgresStore {
     /// Refuses users who may not erase, before anything is changed.
     pub(crate) fn check_may_erase(&self) -> Result<(), StoreError> {
-        self.check_privileges("erase in", TO_ERASE.to_vec())
+        self.check_privileges("erase in", self.and_objects(&TO_ERASE))
     }
 
     /// Refuses users who may not remove objects.
     pub(crate) fn check_may_collect(&self) -> Result<(), StoreError> {
-        self.check_privileges("remove objects from", TO_COLLECT.to_vec())
+        self.check_privileges("remove objects from", self.and_objects(&TO_COLLECT))
     }
 
-    fn check_privileges(
+    /// These privileges, and the one that the removal of objects takes.
+    fn and_objects(
+        &self,
+        needed: &[(&'static str, &'static str)],
+    ) -> Vec<(&'static str, &'static str)> {
+        let objects = self.objects_elsewhere().is_none().then_some(("object", "DELETE"));
+        needed.iter().copied().chain(objects).collect()
+    }
+
+    /// Refuses users who lack one of these privileges.
+    pub(crate) fn check_privileges(
         &self,
         action: &'static str,
-        mut needed: Vec<(&'static str, &'static str)>,
+        needed: Vec<(&'static str, &'static str)>,
     ) -> Result<(), StoreError> {
-        if self.objects_elsewhere().is_none() {
-            needed.push(("object", "DELETE"));
-        }
         let (server, place) = (self.server().clone(), self.place());
         let needed = Arc::new(needed);
         let lacking: Vec<String> = self.server().block(async move {

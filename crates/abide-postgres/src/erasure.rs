@@ -154,8 +154,11 @@ async fn carry_out_erasure(
         FROM unnest($2::bigint[], $3::bytea[]) AS given (seq, line)
         WHERE event.sid = $1 AND event.seq = given.seq";
     transaction.execute(sql, &[&sid, &places, &lines]).await?;
+    // What a repair has set aside may hold the same.
+    let sql = "UPDATE quarantine SET sum = '', line = '' WHERE sid = $1";
+    transaction.execute(sql, &[&sid]).await?;
     record_erased_rows(&transaction, sid, &seqs).await?;
-    forget_derived_of_erasure(&transaction, sids).await?;
+    forget_derived_rows(&transaction, sids).await?;
     transaction.commit().await?;
     Ok(places.len() as u64)
 }
@@ -170,7 +173,7 @@ fn erasure_is_refused(line: &JournalLine<'_>) -> bool {
 }
 
 /// Deletes what is derived from these sessions.
-async fn forget_derived_of_erasure(
+pub(crate) async fn forget_derived_rows(
     transaction: &Transaction<'_>,
     sids: &[i64],
 ) -> Result<(), ServerError> {

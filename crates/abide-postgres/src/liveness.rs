@@ -6,7 +6,7 @@
 use abide_journal::SessionProcesses;
 use abide_model::{
     Liveness, LivenessEvidence, LockObservation, ProcessObservation, SessionId, SessionLiveness,
-    StoreError,
+    SessionState, StoreError,
 };
 
 use crate::lease::LeaseStatus;
@@ -19,7 +19,7 @@ impl PostgresStore {
         let mut processes = None;
         let one = |session: &SessionId| {
             let reader = self.reader(*session)?;
-            let mut found = self.check_liveness(reader)?;
+            let mut found = self.check_liveness(reader, None)?;
             if found.liveness == Liveness::Crashed {
                 let processes = processes.get_or_insert_with(SessionProcesses::scan);
                 found.orphans = processes.of(*session, found.fields.key.as_deref());
@@ -48,12 +48,38 @@ impl PostgresStore {
         })
     }
 
-    fn check_liveness(&self, reader: PostgresReader) -> Result<SessionLiveness, StoreError> {
+    /// The liveness of the writer of a session with this state.
+    pub(crate) fn liveness_of(
+        &self,
+        reader: PostgresReader,
+        state: &SessionState,
+    ) -> Result<SessionLiveness, StoreError> {
+        let session = reader.session;
+        let mut found = self.check_liveness(reader, Some(state))?;
+        if found.liveness == Liveness::Crashed {
+            found.orphans = SessionProcesses::scan().of(session, found.fields.key.as_deref());
+        }
+        Ok(found)
+    }
+
+    /// `state` is the session's, where it is known already.
+    fn check_liveness(
+        &self,
+        reader: PostgresReader,
+        state: Option<&SessionState>,
+    ) -> Result<SessionLiveness, StoreError> {
         let env = &self.options().env;
         // The lease first, so that a writer that came after it is not taken for one that is gone.
         let lease = self.lease_of(&reader)?;
         let session = reader.session;
-        let end = self.server().block(async move { reader.end().await })?;
+        let read;
+        let state = match state {
+            Some(state) => state,
+            None => {
+                read = self.server().block(async move { reader.end().await })?.state;
+                &read
+            }
+        };
         let process = lease.process(env).unwrap_or(ProcessObservation::Unknown);
         let now = (env.now)();
         let beat = i64::try_from(lease.age.as_millis()).unwrap_or(i64::MAX);
@@ -68,9 +94,9 @@ impl PostgresStore {
             host: env.holder.host.clone(),
             boot: env.boot.clone(),
             now,
-            writing: end.state.core.writing,
-            status: end.state.core.status,
+            writing: state.core.writing,
+            status: state.core.status,
         };
-        Ok(SessionLiveness::of(session, evidence.judge(), evidence, &end.state))
+        Ok(SessionLiveness::of(session, evidence.judge(), evidence, state))
     }
 }

@@ -13,6 +13,7 @@ const STEPS: &[(&str, &str)] = &[
     ("states", include_str!("../migrations/0004_states.sql")),
     ("erased", include_str!("../migrations/0005_erased.sql")),
     ("collections", include_str!("../migrations/0006_collections.sql")),
+    ("quarantine", include_str!("../migrations/0007_quarantine.sql")),
 ];
 
 /// The version of the tables that this program knows.

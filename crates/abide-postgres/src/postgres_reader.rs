@@ -226,20 +226,6 @@ impl PostgresReader {
         Ok(state)
     }
 
-    /// The session that holds the very first event.
-    pub(crate) async fn origin(&self) -> Result<SessionId, StoreError> {
-        let oldest = self.known.stretches.first().map_or(self.known.sid, |part| part.sid);
-        self.server
-            .ask("read a session of", move |client| {
-                Box::pin(async move {
-                    let sql = "SELECT id FROM session WHERE sid = $1";
-                    let row = client.query_one(sql, &[&oldest]).await?;
-                    Ok(crate::postgres_store::session_id(row.try_get(0)?))
-                })
-            })
-            .await
-    }
-
     /// The sum of an event.
     pub(crate) async fn sum_of(&self, seq: Seq) -> Result<Sum, StoreError> {
         let range = EventRange { first: seq, last: seq, ..EventRange::ALL };

@@ -15,10 +15,10 @@ use uuid::Uuid;
 use crate::error::ServerError;
 use crate::flusher::{Flusher, place};
 use crate::history::{self, HistoryChanges, HistoryReader};
-use crate::lease::{self, Leases};
+use crate::lease::{self, Lease, Leases};
 use crate::migration::{self, MigratedVersions, SCHEMA_VERSION};
 use crate::notify::{self, GrowthNotifier, NotifyListener};
-use crate::postgres_reader::{PostgresReader, PostgresSessionRows};
+use crate::postgres_reader::{PostgresReader, PostgresSessionRows, StateAtEnd};
 use crate::postgres_writer::PostgresWriter;
 use crate::server_connection::ServerConnection;
 use crate::server_url::ServerUrl;
@@ -236,40 +236,67 @@ impl PostgresStore {
         wait: Duration,
     ) -> Result<PostgresWriter, StoreError> {
         let reader = self.reader(session)?;
+        let lease = self.hold(&reader, wait)?;
+        let ending = reader.clone();
+        match self.server.block(async move { ending.end().await }) {
+            Ok(end) => self.writer_at(reader, lease, end),
+            Err(error) => {
+                self.let_go(lease);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the lease of a session, and keeps it alive from here on.
+    pub(crate) fn hold(
+        &self,
+        reader: &PostgresReader,
+        wait: Duration,
+    ) -> Result<Lease, StoreError> {
         let (server, env) = (self.server.clone(), self.options.env.clone());
         let (take_over, sid) = (self.options.take_over, reader.known.sid);
-        let ending = reader.clone();
-        let leases = self.leases.clone();
-        let (lease, end) = self.server.block(async move {
+        let (session, leases) = (reader.session, self.leases.clone());
+        self.server.block(async move {
             let lease =
                 lease::acquire_lease(&server, &env, (session, sid), wait, take_over).await?;
-            // It is kept alive from here on, however long the reading takes.
             leases.add(lease);
-            let opened = async {
-                let end = ending.end().await?;
-                let known: Epoch = end.state.core.epoch;
-                if known < lease.epoch {
-                    return Ok((lease, end));
-                }
-                Ok((lease::raise_lease(&server, session, lease, known).await?, end))
-            };
-            let opened: Result<_, StoreError> = opened.await;
-            if opened.is_err() {
-                leases.remove(lease);
-                let _ = lease::release_lease(&server, lease).await;
-            }
-            opened
-        })?;
-        let held = (lease, self.leases.clone(), self.changed.clone());
-        let writer = PostgresWriter::new(
-            &self.options.env,
-            reader,
-            self.flusher.clone(),
-            self.storing.clone(),
-            held,
-            end,
-        )?;
-        Ok(writer)
+            Ok(lease)
+        })
+    }
+
+    /// Releases a lease. If that fails, it runs out.
+    pub(crate) fn let_go(&self, lease: Lease) {
+        let server = self.server.clone();
+        self.leases.remove(lease);
+        let released = self.server.block(async move { lease::release_lease(&server, lease).await });
+        drop(released);
+    }
+
+    /// A writer that goes on at this end, with a lease that is held. The writer releases it; so does
+    /// an error.
+    pub(crate) fn writer_at(
+        &self,
+        reader: PostgresReader,
+        lease: Lease,
+        end: StateAtEnd,
+    ) -> Result<PostgresWriter, StoreError> {
+        let known: Epoch = end.state.core.epoch;
+        let raised = if known < lease.epoch {
+            Ok(lease)
+        } else {
+            let (server, session) = (self.server.clone(), reader.session);
+            self.server
+                .block(async move { lease::raise_lease(&server, session, lease, known).await })
+        };
+        let made = raised.and_then(|lease| {
+            let held = (lease, self.leases.clone(), self.changed.clone());
+            let (flusher, storing) = (self.flusher.clone(), self.storing.clone());
+            PostgresWriter::new(&self.options.env, reader, flusher, storing, held, end)
+        });
+        if made.is_err() {
+            self.let_go(lease);
+        }
+        made
     }
 
     /// The id of a session's project; `None` if it has none.

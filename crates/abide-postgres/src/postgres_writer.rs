@@ -12,8 +12,8 @@ use abide_maintain::object_names_in;
 use abide_model::{
     AnomalyPolicy, AppendError, Digest, Durability, Epoch, Erasure, Event, EventFactory,
     EventLimits, HeldMark, HeldMarks, Kind, LaneId, LaneState, NewEvent, ObjectBatch, ObjectHash,
-    Objects, ReadFinding, Seq, SessionCore, SessionState, SessionWriter, StoreError, Ticket,
-    WriterOpened, check_batch, made_behind,
+    Objects, ReadFinding, Recovery, Seq, SessionCore, SessionState, SessionWriter, StoreError,
+    Ticket, WriterOpened, check_batch, made_behind,
 };
 use uuid::Uuid;
 
@@ -338,6 +338,18 @@ impl PostgresWriter {
             .map(|erasure| self.salts.prepare_fact(Kind::PAYLOAD_ERASED, erasure))
             .collect();
         self.stage(noted?, Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
+        Ok(())
+    }
+
+    /// The lease that it holds.
+    pub(crate) const fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    /// Records what a recovery found and did.
+    pub(crate) fn note_recovered(&self, recovery: &Recovery) -> Result<(), StoreError> {
+        let noted = self.salts.prepare_fact(Kind::RECOVERY_PERFORMED, recovery)?;
+        self.stage(vec![noted], Durability::Synced, AnomalyPolicy::Keep)?.wait()?;
         Ok(())
     }
 

@@ -10,8 +10,18 @@ use crate::error::ServerError;
 use crate::postgres_store::PostgresStore;
 
 /// Tables that hold what was recorded, or what is derived from it.
-const TABLES: [&str; 9] =
-    ["event", "object", "snapshot", "page", "said", "turn", "touched", "overview", "path"];
+const TABLES: [&str; 10] = [
+    "event",
+    "object",
+    "snapshot",
+    "page",
+    "said",
+    "turn",
+    "touched",
+    "overview",
+    "path",
+    "quarantine",
+];
 /// A table up to this size is written anew, without the bytes between its rows. Nobody reads or
 /// writes it meanwhile, so a larger one is only cleared of the rows.
 const REWRITTEN: i64 = 256 << 20;

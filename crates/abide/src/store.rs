@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CreatedSession, DiskUse, Doctor, Environment, EraseOutcome, ImportOutcome,
+    BundleHeader, CreatedSession, DiskUse, Environment, EraseOutcome, ImportOutcome,
     ImportedBundle, LocalOptions, LocalStore, SessionLiveness, SessionScope, StoreFinder,
     StoreLocation, StorePlace, TrustPolicy, UserDirs, find_store, make_parents, store_of_project,
 };
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::acceptance::{check_accepted, own_consent};
 use crate::backend::{
     Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildService, Maintenance,
-    ObjectCollector, PayloadEraser,
+    ObjectCollector, PayloadEraser, StoreDoctor,
 };
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
@@ -292,17 +292,9 @@ impl Store {
         self.capabilities.files.as_deref()
     }
 
-    /// The doctor of the store's files, if it has files.
-    #[must_use]
-    pub fn doctor(&self) -> Option<Doctor<'_>> {
-        self.as_files().map(LocalStore::doctor)
-    }
-
-    /// Reads a session of a shared store from start to end and checks every line and the hash
-    /// chain. Returns the last event.
-    pub fn verify(&self, session: SessionId) -> Result<Seq, Error> {
-        let verifier = self.capability(self.capabilities.verifier.as_ref(), "verification")?;
-        verifier.verify(session)
+    /// Its doctor, or an error saying that the store does not support `what`.
+    pub fn doctor(&self, what: &'static str) -> Result<&dyn StoreDoctor, Error> {
+        self.capability(self.capabilities.doctor.as_ref(), what)
     }
 
     /// The local store, or an error saying that `what` works on local stores only.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide::{
-    EventRange, LaneId, Seq, Session, SessionRef, SessionView, Timestamp,
+    EventRange, LaneId, LocalStore, Seq, Session, SessionRef, SessionView, Timestamp,
     checkpoint::{ReversibleAct, ReversibleActKind},
     context::{CompactionError, LiveCompaction},
     maintenance::{Doctor, UndoPlan},
@@ -68,8 +68,12 @@ impl UndoArgs {
             true => self.session.find(SessionPurpose::RewindHere, &opened, surroundings)?,
             false => self.session.find_latest_act("undo", &opened, surroundings, latest_done)?,
         };
-        let doctor = opened.store.doctor();
+        let doctor = opened.store.as_files().map(LocalStore::doctor);
         if self.repair {
+            if doctor.is_none() {
+                return Err(CommandError::failed("a repair of a shared store is not undone")
+                    .with_hint("the rows that it set aside are in the table `quarantine`"));
+            }
             let plan = doctor.as_ref().map(|doctor| doctor.plan_undo(id)).transpose()?.flatten();
             return match (doctor, plan) {
                 (Some(doctor), Some(plan)) => {

@@ -14,12 +14,11 @@ use abide_journal::{
     StorageLock,
 };
 use abide_maintain::{
-    CollectError, NamedObjects, ObjectAccess, object_names_in, recorded_recovery,
+    CollectError, NamedObjects, ObjectAccess, note_recovery, object_names_in, recorded_recovery,
 };
 use abide_model::{ObjectHash, SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
-use crate::maintain::doctor::note_recovery;
 use crate::sessions::local_store::LocalStore;
 use crate::store_layout::layout_path_text;
 

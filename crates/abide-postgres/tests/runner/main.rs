@@ -20,6 +20,7 @@ mod history;
 mod lease;
 mod notify;
 mod password;
+mod repairing;
 mod roles;
 mod starting;
 mod support;

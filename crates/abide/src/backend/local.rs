@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use abide_local::{
     BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
-    EventPart, FileMatches, ImportedBundle, LocalStore, SessionLiveness, TextMatches,
+    EventPart, Examination, FileMatches, FinishedRepair, ImportedBundle, LocalStore, RepairPlan,
+    RepairRequest, SessionLiveness, TextMatches,
 };
-use abide_model::{Seq, SessionId, SessionWriter, StoreError};
+use abide_model::{Finding, Seq, SessionId, SessionWriter, StoreError};
 
 use super::{
     Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
     ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
-    ProjectRegistry, StoreHome,
+    ProjectRegistry, StoreDoctor, StoreHome,
 };
 use crate::Error;
 
@@ -200,5 +201,44 @@ impl ObjectCollector for LocalStore {
         _: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.collector().collect(COLLECTION_GRACE)
+    }
+}
+
+impl StoreDoctor for LocalStore {
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        self.doctor().sessions()
+    }
+
+    fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
+        self.doctor().examine(session)
+    }
+
+    fn examine_store(&self) -> Result<Vec<Finding>, StoreError> {
+        self.doctor().examine_store()
+    }
+
+    fn plan(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+    ) -> Result<RepairPlan, StoreError> {
+        self.doctor().plan(examination, request)
+    }
+
+    fn plan_store(&self, findings: &[Finding]) -> Result<RepairPlan, StoreError> {
+        self.doctor().plan_store(findings)
+    }
+
+    fn repair(
+        &self,
+        plan: &RepairPlan,
+        request: RepairRequest,
+        wait: Duration,
+    ) -> Result<FinishedRepair, StoreError> {
+        self.doctor().repair(plan, request, wait)
+    }
+
+    fn accept(&self, session: SessionId, wait: Duration) -> Result<(), StoreError> {
+        self.doctor().accept(session, wait)
     }
 }

@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use abide_local::{
     BundleHeader, BundleReader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome,
-    ErasePlan, EventPart, FileMatches, ImportedBundle, Leftovers, LocalStore, SessionLiveness,
-    TextMatches,
+    ErasePlan, EventPart, Examination, FileMatches, FinishedRepair, ImportedBundle, Leftovers,
+    LocalStore, RepairPlan, RepairRequest, SessionLiveness, TextMatches,
 };
-use abide_model::{NewEvent, Seq, SessionId, SessionWriter, StoreError};
+use abide_model::{Finding, NewEvent, Seq, SessionId, SessionWriter, StoreError};
 
 use crate::Error;
 
@@ -62,9 +62,9 @@ pub struct Capabilities {
     pub eraser: Option<Arc<dyn PayloadEraser>>,
     /// It removes objects that nothing names.
     pub collector: Option<Arc<dyn ObjectCollector>>,
-    /// It verifies sessions by itself.
-    pub verifier: Option<Arc<dyn SessionVerifier>>,
-    /// It is a directory of files, with settings, transcripts and a doctor.
+    /// It examines and repairs what it holds.
+    pub doctor: Option<Arc<dyn StoreDoctor>>,
+    /// It is a directory of files, with settings and transcripts.
     pub files: Option<Arc<LocalStore>>,
 }
 
@@ -80,6 +80,7 @@ impl Capabilities {
             + Maintenance
             + PayloadEraser
             + ObjectCollector
+            + StoreDoctor
             + 'static,
     {
         Self {
@@ -91,7 +92,7 @@ impl Capabilities {
             maintenance: Some(store.clone()),
             eraser: Some(store.clone()),
             collector: Some(store.clone()),
-            verifier: None,
+            doctor: Some(store.clone()),
             files: None,
         }
     }
@@ -249,11 +250,33 @@ pub trait ObjectCollector: fmt::Debug + Send + Sync {
     ) -> Result<CollectionSummary, CollectError>;
 }
 
-/// Verifies sessions where there are no files for a doctor to examine.
-pub trait SessionVerifier: fmt::Debug + Send + Sync {
-    /// Reads a session from start to end and checks every line and the hash chain. Returns the last
-    /// event.
-    fn verify(&self, session: SessionId) -> Result<Seq, Error>;
+/// Examines what a store holds, and repairs it.
+pub trait StoreDoctor: fmt::Debug + Send + Sync {
+    /// The sessions to examine, newest first.
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError>;
+    /// Examines a session: every line and link, its events, every object they name, and what is
+    /// derived from them.
+    fn examine(&self, session: SessionId) -> Result<Examination, StoreError>;
+    /// Examines what the store has beside its sessions.
+    fn examine_store(&self) -> Result<Vec<Finding>, StoreError>;
+    /// Plans the repair of a session. Changes nothing.
+    fn plan(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+    ) -> Result<RepairPlan, StoreError>;
+    /// Plans the repair of what the store has beside its sessions. Changes nothing.
+    fn plan_store(&self, findings: &[Finding]) -> Result<RepairPlan, StoreError>;
+    /// Repairs as planned. If the session has changed since, nothing is done. Waits up to `wait`
+    /// for a writer.
+    fn repair(
+        &self,
+        plan: &RepairPlan,
+        request: RepairRequest,
+        wait: Duration,
+    ) -> Result<FinishedRepair, StoreError>;
+    /// Records that a person has looked at what a repair left.
+    fn accept(&self, session: SessionId, wait: Duration) -> Result<(), StoreError>;
 }
 
 /// Serves the child processes of a session's holder. Dropping it disconnects them.

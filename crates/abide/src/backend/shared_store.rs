@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use abide_local::{
     BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
-    EventPart, FileMatches, ImportedBundle, LocalChildSocket, SessionLiveness, TextMatches,
-    write_through_holder,
+    EventPart, Examination, FileMatches, FinishedRepair, ImportedBundle, LocalChildSocket,
+    RepairPlan, RepairRequest, SessionLiveness, TextMatches, write_through_holder,
 };
 use abide_model::{
-    CreatedSession, History, HistoryQuery, NewSession, ObjectHash, Objects, Seq, SessionId,
-    SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
+    CreatedSession, Finding, History, HistoryQuery, NewSession, ObjectHash, Objects, Seq,
+    SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
@@ -23,7 +23,7 @@ use super::storing_writer::StoringWriter;
 use super::{
     Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
     ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
-    ProjectRegistry, SessionVerifier, StoreHome,
+    ProjectRegistry, StoreDoctor, StoreHome,
 };
 use crate::consent::is_usable;
 use crate::{Error, locate::ProjectIdentity};
@@ -222,7 +222,7 @@ impl Capabilities {
     /// The capabilities of a shared store.
     #[must_use]
     pub fn of_shared(store: &Arc<SharedStore>) -> Self {
-        Self { verifier: Some(store.clone()), ..Self::of_store(store) }
+        Self::of_store(store)
     }
 }
 
@@ -432,9 +432,42 @@ impl ObjectCollector for SharedStore {
     }
 }
 
-impl SessionVerifier for SharedStore {
-    fn verify(&self, session: SessionId) -> Result<Seq, Error> {
-        Ok(self.inner.verify(session)?)
+impl StoreDoctor for SharedStore {
+    fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        self.inner.doctor().sessions()
+    }
+
+    fn examine(&self, session: SessionId) -> Result<Examination, StoreError> {
+        self.inner.doctor().examine(session)
+    }
+
+    fn examine_store(&self) -> Result<Vec<Finding>, StoreError> {
+        self.inner.doctor().examine_store()
+    }
+
+    fn plan(
+        &self,
+        examination: &Examination,
+        request: RepairRequest,
+    ) -> Result<RepairPlan, StoreError> {
+        self.inner.doctor().plan(examination, request)
+    }
+
+    fn plan_store(&self, findings: &[Finding]) -> Result<RepairPlan, StoreError> {
+        Ok(self.inner.doctor().plan_store(findings))
+    }
+
+    fn repair(
+        &self,
+        plan: &RepairPlan,
+        request: RepairRequest,
+        wait: Duration,
+    ) -> Result<FinishedRepair, StoreError> {
+        self.inner.doctor().repair(plan, request, wait)
+    }
+
+    fn accept(&self, session: SessionId, wait: Duration) -> Result<(), StoreError> {
+        self.inner.doctor().accept(session, wait)
     }
 }
 

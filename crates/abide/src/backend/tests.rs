@@ -20,7 +20,7 @@ fn what_it_lacks_is_said_and_sessions_are_written_all_the_same() {
         (said(store.disk_use().unwrap_err()), "disk usage"),
         (said(store.delete_session(id).unwrap_err()), "deleting sessions"),
         (said(store.erase_payloads(id, &[], wait).unwrap_err()), "erasing payloads"),
-        (said(store.verify(id).unwrap_err()), "verification"),
+        (said(store.doctor("an examination").unwrap_err()), "an examination"),
     ];
     for (told, what) in lacking {
         assert_eq!(told, format!("this store does not support {what}"));

@@ -57,7 +57,6 @@ impl DoctorReport {
     pub(super) fn of(opened: &ScopedStore, surroundings: &CommandContext) -> Self {
         let named_store = match &surroundings.store {
             Some(StoreLocation::Files(path)) => Some(path.clone()),
-            // Only the lines of a shared store are checked.
             Some(StoreLocation::Shared(_)) | None => None,
         };
         Self {
@@ -111,12 +110,6 @@ impl DoctorReport {
             escape::text(&line) == line
         });
         finding
-    }
-
-    /// Counts a session whose every line is as written.
-    pub(super) fn sound(&mut self, events: u64) {
-        self.sessions += 1;
-        self.events += events;
     }
 
     pub(super) fn unreadable(&mut self, session: SessionId, error: &StoreError) {
@@ -186,11 +179,11 @@ impl DoctorReport {
                 None => "the store".to_owned(),
             };
             let undo = match session {
-                Some(session) => {
+                Some(session) if done.undoable => {
                     let short = session.short(SessionId::SHORT);
                     format!("; `abide undo --repair -s {short}` undoes it")
                 }
-                None => String::new(),
+                _ => String::new(),
             };
             out.line(format_args!(
                 "Repaired {what}; what was replaced is in {}{undo}",

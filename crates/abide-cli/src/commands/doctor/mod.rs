@@ -8,7 +8,7 @@ use abide::{
     SessionId, SessionRef,
     maintenance::{
         Examination, Finding, FinishedRepair, RepairAction, RepairAftermath, RepairPlan,
-        RepairRequest, RepairStrategy,
+        RepairRequest, RepairStrategy, StoreDoctor,
     },
 };
 
@@ -25,7 +25,9 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 /// Every line, checksum, link of the chain and object is read, and the rules of tasks, calls and
 /// conversations are checked. Without `--repair` nothing is written, so that a read-only store can
 /// be examined too. A repair shows its plan first. Replaced files are moved to `.abide/quarantine`,
-/// the repair is recorded as an event in the journal, and `abide undo --repair` undoes it.
+/// the repair is recorded as an event in the journal, and `abide undo --repair` undoes it. In a shared
+/// store, rows that cannot be read are moved to the table `quarantine`; only an admin may do that, and
+/// it is not undone.
 ///
 /// If tasks contradict each other (a missing parent, a missing dependency, tasks that wait for each
 /// other), the finding shows the commands that repair them.
@@ -83,17 +85,12 @@ struct DoctorRound {
     store: Vec<Finding>,
 }
 
-/// The name of this command in errors about other kinds of stores.
-const WHAT: &str = "`abide doctor --repair`";
+/// The name of this command in errors about stores that cannot do it.
+const WHAT: &str = "`abide doctor`";
 
 impl DoctorArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let looks = !self.repair && !self.accept;
-        let opened = if looks {
-            surroundings.open_store_to_examine(WHAT)?
-        } else {
-            surroundings.open_store_to_repair(WHAT)?
-        };
+        let opened = surroundings.open_store_to_repair()?;
         if self.accept {
             return self.accept(&opened, surroundings.wait);
         }
@@ -129,13 +126,10 @@ impl DoctorArgs {
         if all {
             report.findings.extend(opened.store.redaction().finding(&opened.place()));
         }
-        let Some(doctor) = opened.store.doctor() else {
-            doctor_verify_each(opened, sessions, &mut report)?;
-            return Ok(DoctorRound { report, examined: Vec::new(), store: Vec::new() });
-        };
+        let doctor = opened.store.doctor(WHAT)?;
         let store = if all { doctor.examine_store()? } else { Vec::new() };
         let sessions = if all { doctor.sessions()? } else { sessions.to_vec() };
-        let examined = doctor_examine_each(&doctor, &sessions, &mut report);
+        let examined = doctor_examine_each(doctor, &sessions, &mut report);
         for examination in &examined {
             report.take(examination);
         }
@@ -167,7 +161,7 @@ impl DoctorArgs {
         sessions: &[SessionId],
         mut round: DoctorRound,
     ) -> Result<(), CommandError> {
-        let doctor = opened.store.files(WHAT)?.doctor();
+        let doctor = opened.store.doctor(WHAT)?;
         let request = self.request(opened)?;
         let mut plans = vec![doctor.plan_store(&round.store)?];
         let mut failed = Vec::new();
@@ -223,8 +217,7 @@ impl DoctorArgs {
             if mended_store || doctor_finishes_rewind(&plans) || has_forks(opened, &repaired) {
                 // Restored settings and restored sessions take effect only now, and a session is part
                 // of what its forks hold.
-                self.examine(&surroundings.open_store_to_repair(WHAT)?, surroundings, sessions)?
-                    .report
+                self.examine(&surroundings.open_store_to_repair()?, surroundings, sessions)?.report
             } else {
                 round.after(opened, surroundings, &repaired)
             };
@@ -258,7 +251,7 @@ impl DoctorArgs {
     }
 
     fn accept(&self, opened: &ScopedStore, wait: Duration) -> Result<(), CommandError> {
-        let doctor = opened.store.files(WHAT)?.doctor();
+        let doctor = opened.store.doctor(WHAT)?;
         for named in &self.sessions {
             let session = opened.find_by(named, NameMatch::Whole)?;
             let short = session.short(SessionId::SHORT);
@@ -313,32 +306,9 @@ impl DoctorRound {
     }
 }
 
-/// Checks every line of these sessions of a shared store, or of all sessions.
-fn doctor_verify_each(
-    opened: &ScopedStore,
-    sessions: &[SessionId],
-    report: &mut DoctorReport,
-) -> Result<(), CommandError> {
-    let all = || opened.store.sessions().map(|all| all.iter().map(|it| it.id).collect());
-    if opened.store.eraser("`abide doctor`")?.is_erasing().map_err(abide::Error::from)? {
-        warning(
-            "an erasure is in progress or was interrupted: `abide erase` and `abide cleanup` finish it",
-        );
-    }
-    let sessions = if sessions.is_empty() { all()? } else { sessions.to_vec() };
-    for session in sessions {
-        match opened.store.verify(session) {
-            Ok(last) => report.sound(last.0),
-            Err(abide::Error::Store(error)) => report.unreadable(session, &error),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
 /// Examines sessions, two at a time if there are many.
 fn doctor_examine_each(
-    doctor: &abide::maintenance::Doctor<'_>,
+    doctor: &dyn StoreDoctor,
     sessions: &[SessionId],
     report: &mut DoctorReport,
 ) -> Vec<Examination> {

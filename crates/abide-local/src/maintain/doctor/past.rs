@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use abide_journal::{JournalItem, JournalWalkStart};
+use abide_maintain::{doctor_error, note_recovery};
 use abide_model::{
     Fact, Finding, FindingPlace, FindingType, Kind, Recovery, Repair, Seq, SessionId, StoreError,
 };
 
-use super::session::note_recovery;
-use super::{Doctor, doctor_error};
+use super::Doctor;
 use crate::error::store_error;
 use crate::sessions::local_reader::LocalReader;
 use crate::sessions::session_ancestry::SessionAncestry;

@@ -12,17 +12,18 @@ use std::time::Duration;
 use abide_journal::{
     Access, Journal, Packs, Salt, SegmentForm, SegmentHeader, SegmentName, Sum, Watermark,
 };
-use abide_model::{
-    AnomalyPolicy, Durability, Finding, NewEvent, Recovery, Rewind, Seq, SessionId, SessionStatus,
-    SessionWriter, StatusChange, StoreError,
+use abide_maintain::{
+    Examination, FinishedRepair, RepairAction, RepairAftermath, RepairEvents, RepairPlan,
+    RepairRequest, RepairStrategy, new_repair_id,
 };
+use abide_model::{Recovery, Seq, SessionId, StoreError};
 
+use super::Doctor;
 use super::journal_survey::{JournalRewrite, JournalSurvey};
 use super::quarantine::{Quarantine, QuarantinedFile, RepairRecord};
 use super::repair_plan::RepairMaterial;
 use super::session::LockOwnership;
 use super::source::SourceEvents;
-use super::{Doctor, Examination, RepairAction, RepairPlan, RepairRequest, RepairStrategy};
 use crate::config::Config;
 use crate::error::{storage_error, store_error};
 use crate::sessions::local_writer::LocalWriter;
@@ -31,34 +32,6 @@ use crate::shield;
 use crate::store_layout::{SessionLayout, layout_path_text};
 
 const FINISH_ERASURE: RepairAction = RepairAction::Finish { what: "an erasure" };
-
-/// The result of a repair.
-#[derive(Debug, Clone)]
-pub struct FinishedRepair {
-    /// Its id, by which it is undone.
-    pub id: String,
-    /// Where the replaced files are kept.
-    pub quarantine: String,
-    /// The session or the store after the repair.
-    pub after: RepairAftermath,
-}
-
-/// What an examination after a repair found.
-#[derive(Debug, Clone)]
-pub enum RepairAftermath {
-    /// The session, examined again.
-    Session(Box<Examination>),
-    /// The store's own files, examined again.
-    Store(Vec<Finding>),
-}
-
-impl FinishedRepair {
-    /// Whether a person should look at the session.
-    #[must_use]
-    pub fn requires_validation(&self) -> bool {
-        matches!(&self.after, RepairAftermath::Session(examined) if examined.requires_validation)
-    }
-}
 
 impl Doctor<'_> {
     /// Repairs a session as planned. If it has changed since, nothing is done.
@@ -133,72 +106,30 @@ impl Doctor<'_> {
         examination: &Examination,
         workings: &RepairMaterial,
     ) -> Result<Seq, StoreError> {
-        let facts = &examination.facts;
-        let has = |wanted: &dyn Fn(&RepairAction) -> bool| plan.actions.iter().any(wanted);
-        let back = plan.actions.iter().find_map(|action| match action {
-            RepairAction::GoBack { to, .. } => Some(*to),
-            _ => None,
-        });
-        let ends = has(&|action| matches!(action, RepairAction::EndCalls { .. }));
-        let interrupts = has(&|action| *action == RepairAction::Interrupt);
-        let named = has(&|action| matches!(action, RepairAction::NameLost { .. }));
-        if plan.strategy.is_none() && !ends && !interrupts && !named && back.is_none() {
-            return Ok(facts.state.as_ref().map_or(Seq::ZERO, |state| state.core.seq));
-        }
         let again = &workings.rewrite.again;
-        // What the index knows is not exactly what was recorded.
-        let guessed = !again.is_empty() && workings.source.name == "index";
-        let recovery = Recovery {
-            strategy: plan.strategy.map_or("none", RepairStrategy::as_str).to_owned(),
-            repair: Some(id.to_owned()),
-            lost: workings.rewrite.lost.iter().chain(&facts.unnamed).copied().collect(),
+        let lost = workings.rewrite.lost.iter().chain(&examination.facts.unnamed);
+        let events = RepairEvents::of(plan, examination);
+        let Some(recovery) = events.recovery(id, lost.copied().collect()) else {
+            let state = examination.facts.state.as_ref();
+            return Ok(state.map_or(Seq::ZERO, |state| state.core.seq));
+        };
+        let last = writer.note_recovered(&Recovery {
             reconstructed: again.clone(),
             source: (!again.is_empty()).then(|| workings.source.name.to_owned()),
-            lost_objects: facts.lost_objects.clone(),
-            unknown: if ends { facts.unknown.clone() } else { Vec::new() },
-            requires_validation: named && back.is_none()
-                || guessed
-                || plan.strategy == Some(RepairStrategy::Partial),
-            ..Recovery::default()
-        };
-        let mut last = writer.note_recovered(&recovery)?;
-        let mut add = |events: Vec<NewEvent>| -> Result<(), StoreError> {
-            for event in events {
-                let ticket = writer.append(vec![event], Durability::Synced, AnomalyPolicy::Keep)?;
-                last = ticket.wait()?.last().map_or(last, |done| done.seq);
-            }
-            Ok(())
-        };
-        if let Some(to) = back {
-            let rewind = Rewind { to, ..Rewind::default() };
-            add(vec![repair_event(rewind)?])?;
-            add(self.closing_after_repair(examination.session)?)?;
-        } else if ends {
-            add(facts.closing.clone())?;
-        }
-        if interrupts {
-            let reason = Some("its writer died".to_owned());
-            add(vec![repair_event(StatusChange {
-                status: SessionStatus::Interrupted,
-                reason,
-                summary: None,
-            })?])?;
-        }
-        Ok(last)
-    }
-
-    /// The events that end the calls that are open now.
-    fn closing_after_repair(&self, session: SessionId) -> Result<Vec<NewEvent>, StoreError> {
-        Ok(self.examine(session)?.facts.closing)
+            // What the index knows is not exactly what was recorded.
+            requires_validation: recovery.requires_validation
+                || !again.is_empty() && workings.source.name == "index",
+            ..recovery
+        })?;
+        let open = || Ok(self.examine(examination.session)?.facts.closing);
+        Ok(events.append(writer, &open)?.unwrap_or(last))
     }
 
     fn new_repair_id(&self) -> String {
         let env = &self.store.options().env;
         let mut random = [0; 4];
         (env.random)(&mut random);
-        let at: String = (env.now)().to_string().replace(':', "-").chars().take(19).collect();
-        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{at}-{random}")
+        new_repair_id((env.now)(), random)
     }
 
     /// The record of what a repair of a session replaces.
@@ -394,7 +325,8 @@ impl Doctor<'_> {
     /// Examines a session again.
     fn verify_repair(&self, session: SessionId, id: String) -> Result<FinishedRepair, StoreError> {
         let after = RepairAftermath::Session(Box::new(self.examine(session)?));
-        Ok(FinishedRepair { quarantine: Quarantine::new(self.store).shown(&id), id, after })
+        let quarantine = Quarantine::new(self.store).shown(&id);
+        Ok(FinishedRepair { quarantine, id, after, undoable: true })
     }
 
     /// Records that a person has looked at what a repair left: the session no longer requires
@@ -461,7 +393,7 @@ impl Doctor<'_> {
         }
         quarantine.done(&id, Seq::ZERO)?;
         let after = RepairAftermath::Store(self.examine_store()?);
-        Ok(FinishedRepair { quarantine: quarantine.shown(&id), id, after })
+        Ok(FinishedRepair { quarantine: quarantine.shown(&id), id, after, undoable: false })
     }
 
     fn do_store_repair(
@@ -592,16 +524,6 @@ impl Doctor<'_> {
         })?;
         writer.finish()
     }
-}
-
-pub(super) fn repair_event<T>(fact: T) -> Result<NewEvent, StoreError>
-where
-    NewEvent: TryFrom<T, Error = abide_model::InputError>,
-{
-    NewEvent::try_from(fact).map_err(|source| {
-        let source = std::sync::Arc::new(source);
-        StoreError::Append(abide_model::AppendError::Input { index: 0, source })
-    })
 }
 
 /// The session of a segment.

@@ -1,263 +1,19 @@
-//! Plans a repair: chooses the strategy that loses least, for display before anything is done.
+//! Plans the repair of a session in files: which segments are rewritten, and from what.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
 
 use abide_journal::{Journal, Salt, SegmentForm, SegmentName};
-use abide_model::{
-    CallId, CheckpointState, Finding, FindingType, ObjectHash, Seq, SessionId, Severity,
-    StoreError, path_text,
+use abide_maintain::{
+    Examination, ReconstructionSource, RepairAction, RepairPlan, RepairRequest, RepairStrategy,
+    is_contradiction,
 };
-use serde::Serialize;
+use abide_model::{Seq, SessionId, StoreError};
 
+use super::Doctor;
 use super::journal_survey::{JournalRewrite, JournalSurvey, ReconstructedEvent};
 use super::source::SourceEvents;
-use super::{Doctor, Examination};
 use crate::error::store_error;
 use crate::store_layout::SessionLayout;
-
-/// How to repair a session whose journal has lost events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RepairStrategy {
-    /// Reconstruct what is lost from the transcript and the index.
-    Reconstruct,
-    /// Keep everything that can be read, before and after the damage; name the rest as lost.
-    Partial,
-    /// Rewind the session to a checkpoint before the damage.
-    Checkpoint,
-}
-
-impl RepairStrategy {
-    /// Its name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Reconstruct => "reconstruct",
-            Self::Partial => "partial",
-            Self::Checkpoint => "checkpoint",
-        }
-    }
-}
-
-impl FromStr for RepairStrategy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Reconstruct, Self::Partial, Self::Checkpoint]
-            .into_iter()
-            .find(|strategy| strategy.as_str() == text)
-            .ok_or_else(|| {
-                format!("invalid strategy `{text}` (reconstruct, partial or checkpoint)")
-            })
-    }
-}
-
-/// What repair is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RepairRequest {
-    /// The strategy; by default the one that loses least.
-    pub strategy: Option<RepairStrategy>,
-    /// The session was named explicitly: its open calls and turns count as over.
-    pub named: bool,
-    /// The event to rewind to, with [`RepairStrategy::Checkpoint`]; by default the latest checkpoint
-    /// before the damage.
-    pub from: Option<Seq>,
-}
-
-/// A strategy, and what it would cost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ConsideredStrategy {
-    /// The strategy.
-    pub strategy: RepairStrategy,
-    /// It can be applied.
-    pub possible: bool,
-    /// Events that stay lost.
-    pub lost: u64,
-    /// Events that are reconstructed.
-    pub reconstructed: u64,
-    /// Readable events that leave the session's view.
-    pub left_out: u64,
-    /// An explanation.
-    pub why: String,
-}
-
-/// One step of a repair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "action", rename_all = "snake_case")]
-pub enum RepairAction {
-    /// Rewrite a segment.
-    RewriteSegment {
-        /// Its file.
-        #[serde(with = "path_text")]
-        path: PathBuf,
-        /// Events that are kept.
-        kept: u64,
-        /// Events that are reconstructed.
-        reconstructed: u64,
-    },
-    /// Cut off a torn tail.
-    CutTail {
-        /// The file.
-        #[serde(with = "path_text")]
-        path: PathBuf,
-        /// The first byte that is cut.
-        offset: u64,
-    },
-    /// Name what is lost.
-    NameLost {
-        /// Events: first and last of each range.
-        events: Vec<(Seq, Seq)>,
-        /// Objects.
-        objects: Vec<ObjectHash>,
-    },
-    /// Rewind the session.
-    GoBack {
-        /// The event to rewind to.
-        to: Seq,
-        /// The checkpoint's number.
-        checkpoint: Option<u64>,
-        /// How many events leave the session's view.
-        left_out: u64,
-    },
-    /// Give calls without a result one that says that the outcome is unknown.
-    EndCalls {
-        /// The calls.
-        calls: Vec<CallId>,
-    },
-    /// Set the status to `interrupted`: its writer died.
-    Interrupt,
-    /// Rebuild a derived file.
-    MakeAnew {
-        /// What it is.
-        what: &'static str,
-        /// Its path.
-        #[serde(with = "path_text")]
-        path: PathBuf,
-    },
-    /// Correct the permissions of a file or directory.
-    SetMode {
-        /// Its path.
-        #[serde(with = "path_text")]
-        path: PathBuf,
-        /// The permissions.
-        mode: u32,
-    },
-    /// Move a file to the quarantine.
-    Remove {
-        /// Its path.
-        #[serde(with = "path_text")]
-        path: PathBuf,
-    },
-    /// Restore the settings.
-    PutSettings {
-        /// Where they come from.
-        from: String,
-    },
-    /// Move what a damaged pack still holds to a new one.
-    SalvagePack {
-        /// The pack.
-        #[serde(with = "path_text")]
-        path: PathBuf,
-    },
-    /// Finish a rewind that was interrupted.
-    FinishRewind,
-    /// Finish an interrupted erasure, removal or repair.
-    Finish {
-        /// Which of these.
-        what: &'static str,
-    },
-}
-
-impl fmt::Display for RepairAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RewriteSegment { path, kept, reconstructed: 0 } => {
-                let path = path.display();
-                write!(f, "rewrite {path} with its {kept} readable events")
-            }
-            Self::RewriteSegment { path, kept, reconstructed } => write!(
-                f,
-                "rewrite {} with its {kept} readable events and {reconstructed} reconstructed ones",
-                path.display()
-            ),
-            Self::CutTail { path, offset } => {
-                write!(f, "cut off the torn write after byte {offset} of {}", path.display())
-            }
-            Self::NameLost { events, objects } => {
-                let mut lost: Vec<String> = events.iter().map(repair_range_text).collect();
-                lost.extend(objects.iter().map(|object| format!("object {object}")));
-                write!(f, "record as lost: {}", first_few_of_plan(&lost))
-            }
-            Self::GoBack { to, checkpoint: Some(number), left_out } => write!(
-                f,
-                "rewind to checkpoint {number}, event @{to}; {left_out} events leave the session's view and stay in the journal"
-            ),
-            Self::GoBack { to, checkpoint: None, left_out } => write!(
-                f,
-                "rewind to event @{to}; {left_out} events leave the session's view and stay in the journal"
-            ),
-            Self::EndCalls { calls } => {
-                let calls: Vec<String> = calls.iter().map(|call| call.0.clone()).collect();
-                write!(
-                    f,
-                    "record that the outcome of these calls is unknown: {}",
-                    first_few_of_plan(&calls)
-                )
-            }
-            Self::Interrupt => {
-                f.write_str("record that the session was interrupted: its writer died")
-            }
-            Self::MakeAnew { what, path } => {
-                write!(f, "rebuild the {what}: {}", path.display())
-            }
-            Self::SetMode { path, mode } => {
-                write!(f, "set the permissions of {} to {mode:o}", path.display())
-            }
-            Self::Remove { path } => write!(f, "move {} to the quarantine", path.display()),
-            Self::PutSettings { from } => write!(f, "restore the settings from {from}"),
-            Self::SalvagePack { path } => {
-                write!(f, "move the readable objects of {} to a new pack", path.display())
-            }
-            Self::FinishRewind => f.write_str("finish the interrupted rewind"),
-            Self::Finish { what } => write!(f, "finish {what} that was interrupted"),
-        }
-    }
-}
-
-fn repair_range_text((first, last): &(Seq, Seq)) -> String {
-    if first == last { format!("event {first}") } else { format!("events {first} to {last}") }
-}
-
-/// The first few items of a list, for display.
-fn first_few_of_plan(list: &[String]) -> String {
-    const FEW: usize = 8;
-    let mut text = list.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
-    if list.len() > FEW {
-        text.push_str(&format!(" and {} more", list.len() - FEW));
-    }
-    text
-}
-
-/// What a repair will do.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct RepairPlan {
-    /// The session; `None` for the store's own files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<SessionId>,
-    /// How lost events are dealt with, if any are lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<RepairStrategy>,
-    /// All strategies considered.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub considered: Vec<ConsideredStrategy>,
-    /// The steps, in order.
-    pub actions: Vec<RepairAction>,
-    /// Findings that it does not fix.
-    pub left: Vec<Finding>,
-}
 
 /// What applying a plan needs beyond what is shown.
 #[derive(Debug, Default)]
@@ -296,7 +52,7 @@ impl Doctor<'_> {
                 workings.source = source;
             }
             workings.lost = facts.lost.clone();
-            self.plan_strategy(examination, request, &workings, &mut plan)?;
+            choose_strategy(examination, request, &workings, &mut plan)?;
             let again = match plan.strategy {
                 None | Some(RepairStrategy::Checkpoint) => BTreeMap::new(),
                 Some(_) => workings.source.within(&facts.lost),
@@ -321,16 +77,11 @@ impl Doctor<'_> {
             || request.strategy == Some(RepairStrategy::Checkpoint)
                 && examination.findings.iter().any(is_contradiction)
         {
-            self.plan_strategy(examination, request, &workings, &mut plan)?;
+            choose_strategy(examination, request, &workings, &mut plan)?;
         }
-        self.plan_talk(examination, request, &workings, &mut plan)?;
+        plan.plan_events(examination, request, &workings.rewrite.lost)?;
         self.plan_derived(examination, &layout, &mut plan);
-        plan.left = examination
-            .findings
-            .iter()
-            .filter(|found| !plan_mends(found, &plan))
-            .cloned()
-            .collect();
+        plan.keep_left(examination);
         Ok((plan, workings))
     }
 
@@ -346,160 +97,6 @@ impl Doctor<'_> {
         let before = (past.last(), sum.unwrap_or_else(|| abide_journal::Sum::genesis(session)));
         let mark = reader.mark().map_err(store_error)?;
         JournalSurvey::of(&journal, session, before, mark).map_err(store_error)
-    }
-
-    /// Chooses a strategy, and says what each would cost.
-    fn plan_strategy(
-        &self,
-        examination: &Examination,
-        request: RepairRequest,
-        workings: &RepairMaterial,
-        plan: &mut RepairPlan,
-    ) -> Result<(), StoreError> {
-        let lost = count_planned_events(&workings.lost);
-        let have = workings.source.within(&workings.lost).len() as u64;
-        let errors = examination.findings.iter().filter(|found| is_contradiction(found)).count();
-        let back = self.plan_way_back(examination, request)?;
-        let reconstruct = ConsideredStrategy {
-            strategy: RepairStrategy::Reconstruct,
-            possible: have > 0 || lost == 0,
-            lost: lost - have,
-            reconstructed: have,
-            left_out: 0,
-            why: match (have, lost) {
-                (_, 0) => "no event is lost; what is damaged is rewritten".to_owned(),
-                (have, lost) if have == lost => {
-                    format!("the {} has all {lost} lost events", workings.source.name)
-                }
-                (0, lost) => format!(
-                    "neither the transcript nor the index has any of the {lost} lost events"
-                ),
-                (have, lost) => {
-                    format!("the {} has {have} of the {lost} lost events", workings.source.name)
-                }
-            },
-        };
-        let partial = ConsideredStrategy {
-            strategy: RepairStrategy::Partial,
-            possible: true,
-            lost: lost - have,
-            reconstructed: have,
-            left_out: 0,
-            why: if errors == 0 {
-                "what remains is consistent; a person should check it".to_owned()
-            } else {
-                format!("what remains contradicts itself in {errors} ways")
-            },
-        };
-        let checkpoint = ConsideredStrategy {
-            strategy: RepairStrategy::Checkpoint,
-            possible: back.is_some(),
-            lost,
-            reconstructed: 0,
-            left_out: back.as_ref().map_or(0, |back| back.left_out),
-            why: match &back {
-                Some(ReturnPoint { number: Some(number), to, .. }) => {
-                    format!("checkpoint {number} at event @{to} is intact")
-                }
-                Some(ReturnPoint { to, .. }) => format!("event @{to} is whole"),
-                None => "there is no checkpoint before the damage".to_owned(),
-            },
-        };
-        let taken = match request.strategy {
-            Some(strategy) => strategy,
-            None if request.from.is_some() => RepairStrategy::Checkpoint,
-            None if reconstruct.possible && reconstruct.lost == 0 => RepairStrategy::Reconstruct,
-            None if errors == 0 || !checkpoint.possible => RepairStrategy::Partial,
-            None => RepairStrategy::Checkpoint,
-        };
-        let considered = [reconstruct, partial, checkpoint];
-        if let Some(wanted) = considered.iter().find(|one| one.strategy == taken && !one.possible) {
-            return Err(StoreError::Damaged {
-                place: format!("session {}", examination.session),
-                reason: format!("it cannot be repaired with `{}`: {}", taken.as_str(), wanted.why),
-            });
-        }
-        plan.strategy = Some(taken);
-        plan.considered = considered.into();
-        Ok(())
-    }
-
-    /// Where the session can be rewound to: the event asked for, or the latest checkpoint before
-    /// anything is lost.
-    fn plan_way_back(
-        &self,
-        examination: &Examination,
-        request: RepairRequest,
-    ) -> Result<Option<ReturnPoint>, StoreError> {
-        let Some(state) = &examination.facts.state else { return Ok(None) };
-        let first_lost = examination.facts.lost.first().map(|(first, _)| *first);
-        let whole = |seq: Seq| first_lost.is_none_or(|lost| seq < lost);
-        let left_out = |to: Seq| {
-            state
-                .core
-                .seq
-                .0
-                .saturating_sub(to.0)
-                .saturating_sub(count_planned_events(&examination.facts.lost))
-        };
-        if let Some(to) = request.from {
-            if !whole(to) || to >= state.core.seq {
-                return Err(StoreError::Damaged {
-                    place: format!("event @{to} of session {}", examination.session),
-                    reason: "it is not before the damage".to_owned(),
-                });
-            }
-            let number = checkpoint_at(state.checkpoints.iter(), to);
-            return Ok(Some(ReturnPoint { to, number, left_out: left_out(to) }));
-        }
-        let latest = state.checkpoints.iter().filter(|(_, made)| whole(made.seq));
-        let latest = latest.max_by_key(|(_, made)| made.seq);
-        Ok(latest.map(|(number, made)| ReturnPoint {
-            to: made.seq,
-            number: number.parse().ok(),
-            left_out: left_out(made.seq),
-        }))
-    }
-
-    /// Plans the events to append.
-    fn plan_talk(
-        &self,
-        examination: &Examination,
-        request: RepairRequest,
-        workings: &RepairMaterial,
-        plan: &mut RepairPlan,
-    ) -> Result<(), StoreError> {
-        let facts = &examination.facts;
-        for torn in examination.findings.iter().filter(|found| found.rule == "torn-tail") {
-            plan.actions.push(RepairAction::CutTail {
-                path: torn.place.path.clone().unwrap_or_default(),
-                offset: torn.place.offset.unwrap_or_default(),
-            });
-        }
-        let mut events = workings.rewrite.lost.clone();
-        events.extend(&facts.unnamed);
-        let objects = facts.lost_objects.clone();
-        if !events.is_empty() || !objects.is_empty() {
-            plan.actions.push(RepairAction::NameLost { events, objects });
-        }
-        if plan.strategy == Some(RepairStrategy::Checkpoint)
-            && let Some(back) = self.plan_way_back(examination, request)?
-        {
-            plan.actions.push(RepairAction::GoBack {
-                to: back.to,
-                checkpoint: back.number,
-                left_out: back.left_out,
-            });
-        } else if !facts.unknown.is_empty() && (request.named && facts.at_rest || facts.is_over()) {
-            plan.actions.push(RepairAction::EndCalls { calls: facts.unknown.clone() });
-        }
-        if examination.findings.iter().any(|found| found.rule == "interrupted-session") {
-            plan.actions.push(RepairAction::Interrupt);
-        }
-        if examination.findings.iter().any(|found| found.rule == "unfinished-rewind") {
-            plan.actions.push(RepairAction::FinishRewind);
-        }
-        Ok(())
     }
 
     fn plan_derived(
@@ -530,21 +127,6 @@ impl Doctor<'_> {
     }
 }
 
-/// An event to rewind to.
-#[derive(Debug, Clone, Copy)]
-struct ReturnPoint {
-    to: Seq,
-    number: Option<u64>,
-    left_out: u64,
-}
-
-fn checkpoint_at<'a>(
-    mut checkpoints: impl Iterator<Item = (&'a str, &'a CheckpointState)>,
-    seq: Seq,
-) -> Option<u64> {
-    checkpoints.find(|(_, made)| made.seq == seq).and_then(|(number, _)| number.parse().ok())
-}
-
 /// What would be written, with dummy salts.
 fn draft_repair(
     survey: &JournalSurvey,
@@ -554,24 +136,16 @@ fn draft_repair(
     survey.rewrite("", again, Seq::ZERO, &mut salt).map_err(store_error)
 }
 
-/// How many events are in these ranges.
-pub(super) fn count_planned_events(ranges: &[(Seq, Seq)]) -> u64 {
-    ranges.iter().map(|(first, last)| last.0.saturating_sub(first.0) + 1).sum()
-}
-
-/// Whether it reports a contradiction in what is recorded that a repair does not fix.
-fn is_contradiction(found: &Finding) -> bool {
-    found.severity >= Severity::Error
-        && matches!(found.r#type, FindingType::BusinessLogic | FindingType::Referential)
-        && !["message-order", "missing-object", "missing-parent"].contains(&&*found.rule)
-}
-
-/// Whether the plan fixes this. A rewind fixes contradictions after the event it goes back to.
-fn plan_mends(found: &Finding, plan: &RepairPlan) -> bool {
-    let back = plan.actions.iter().any(|action| matches!(action, RepairAction::GoBack { .. }));
-    let ends = plan.actions.iter().any(|action| matches!(action, RepairAction::EndCalls { .. }));
-    match &*found.rule {
-        "open-call" | "message-order" => found.repair.automatic && (ends || back),
-        _ => found.repair.automatic || (back && is_contradiction(found)),
-    }
+fn choose_strategy(
+    examination: &Examination,
+    request: RepairRequest,
+    workings: &RepairMaterial,
+    plan: &mut RepairPlan,
+) -> Result<(), StoreError> {
+    let source = ReconstructionSource {
+        events: workings.source.within(&workings.lost).len() as u64,
+        name: workings.source.name,
+        without: "neither the transcript nor the index has",
+    };
+    plan.choose_strategy(examination, request, &workings.lost, source)
 }

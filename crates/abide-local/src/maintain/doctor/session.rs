@@ -1,46 +1,26 @@
 //! Examines a session: every line, sum and object, the rules, and derived files.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use abide_journal::{Access, JournalItem, JournalWalkStart, Slots, Watermark, read_full};
-use abide_maintain::CheckpointNumbers;
+use abide_maintain::{
+    CheckedRules, Examination, ExaminationFacts, ExaminedLines, ExaminedObjects, doctor_error,
+    doctor_warning, interrupted_session, session_left_running,
+};
 use abide_model::{
-    Conversation, Event, Fact, Finding, FindingPlace, FindingType, Kind, Lineage, Liveness,
-    ObjectHash, Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity,
-    StoreError, Timestamp, Validation, rewind_target,
+    Event, Finding, FindingPlace, FindingType, Lineage, Liveness, Repair, SessionId, SessionStatus,
+    Severity, StoreError, rewind_target,
 };
 use abide_transcript::{ParseReason, TranscriptChunks};
 
-use super::objects::CheckpointSnapshot;
-use super::{Doctor, Examination, ExaminationFacts, doctor_error, doctor_warning};
+use super::Doctor;
 use crate::error::{storage_error, store_error};
 use crate::sessions::local_reader::LocalReader;
 use crate::sessions::session_ancestry::MissingParentPolicy;
 use crate::store_layout::SessionLayout;
 
-/// How many milliseconds a clock may be ahead of ours.
-const CLOCK: i64 = 5 * 60 * 1000;
 /// A transcript with more bytes than this is not read completely.
 pub(super) const MOST_TRANSCRIPT: u64 = 1 << 30;
-
-/// What a pass over the lines of a journal collects.
-#[derive(Default)]
-pub(super) struct SessionJournalWalk {
-    rewinds: Vec<(Seq, Seq)>,
-    /// Objects that hold payloads, and the first and last event that name each.
-    pub(super) payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
-    /// Snapshots of checkpoints, with the event and number of each.
-    pub(super) snapshots: Vec<CheckpointSnapshot>,
-    last: Seq,
-    latest: Timestamp,
-    damaged: bool,
-    lost: Vec<(Seq, Seq)>,
-    /// What splices call lost.
-    spliced: Vec<(Seq, Seq)>,
-    /// Recoveries that were not undone, with their events.
-    pub(super) recoveries: Vec<(Seq, Recovery)>,
-}
 
 impl Doctor<'_> {
     /// Examines a whole session: its journal with every sum and link, its events, every object they
@@ -61,7 +41,7 @@ impl Doctor<'_> {
         let whole_past = self.check_past(&reader, &mut found.findings)?;
         let lines = self.check_session_lines(&reader, &mut found)?;
         self.check_session_segments(&reader, &mut found.findings)?;
-        self.check_session_clock(&lines, &mut found.findings);
+        found.findings.extend(lines.clock_finding((self.store.options().env.now)()));
         for (first, last) in lines.unnamed() {
             found.findings.push(doctor_error(
                 "unnamed-loss",
@@ -82,7 +62,12 @@ impl Doctor<'_> {
             self.check_session_rules(&reader, &lines, &mut facts, &mut found.findings)?;
         }
         let state = facts.state.as_ref();
-        facts.lost_objects = self.check_objects_of(&lines, state, &mut found.findings)?;
+        let packs = self.store.packs();
+        let objects = ExaminedObjects {
+            read: &|hash| packs.read(hash).map_err(store_error),
+            readable: &|hashes| packs.readable(hashes).map_err(store_error),
+        };
+        facts.lost_objects = objects.check(&lines, state, &mut found.findings)?;
         self.check_derived_session_files(&reader, &layout, &facts, &mut found.findings)?;
         let closed = facts.state.as_ref().is_some_and(|state| !state.core.writing);
         match lock {
@@ -94,7 +79,7 @@ impl Doctor<'_> {
             }
         }
         self.check_permissions_below(&layout.dir, &mut found.findings);
-        found.missing = self.missing(&lines)?;
+        found.missing = lines.recorded_losses(objects.readable)?;
         found.requires_validation = lines.requires_validation();
         found.facts = facts;
         found.findings =
@@ -116,9 +101,9 @@ impl Doctor<'_> {
         &self,
         reader: &LocalReader,
         examination: &mut Examination,
-    ) -> Result<SessionJournalWalk, StoreError> {
+    ) -> Result<ExaminedLines, StoreError> {
         let mark = reader.mark().map_err(store_error)?;
-        let mut lines = SessionJournalWalk::default();
+        let mut lines = ExaminedLines::default();
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let findings = &mut examination.findings;
         let (mut events, mut bytes) = (0, 0);
@@ -127,22 +112,10 @@ impl Doctor<'_> {
                 JournalItem::Event { line, offset, end, segment, .. } => {
                     events += 1;
                     bytes += end - offset;
-                    lines.last = line.seq;
-                    for object in line.objects() {
-                        let named = lines.payloads.entry(object.hash);
-                        named.or_insert((line.seq, line.seq)).1 = line.seq;
-                    }
-                    match line.event() {
-                        Some(event) if is_json(&event) => lines.take(&event, &mut numbers),
-                        _ => findings.push(doctor_error(
-                            "event-form",
-                            FindingType::Structural,
-                            FindingPlace::subject(format!("segment {segment}"))
-                                .of_event(line.seq),
-                            format!("at byte {offset}: its sum is good, but it is not an event"),
-                            Repair::by_hand("report it: no version of abide writes this"),
-                        )),
-                    }
+                    findings.extend(lines.line(line, &mut numbers, || {
+                        let place = FindingPlace::subject(format!("segment {segment}"));
+                        (place, format!("at byte {offset}: "))
+                    }));
                 }
                 JournalItem::Splice { splice, .. } => lines.spliced.extend(splice.lost()),
                 JournalItem::Damage(damage) => {
@@ -231,24 +204,11 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn check_session_clock(&self, lines: &SessionJournalWalk, findings: &mut Vec<Finding>) {
-        let now = (self.store.options().env.now)();
-        if lines.latest.as_millis() > now.as_millis().saturating_add(CLOCK) {
-            findings.push(doctor_warning(
-                "future-clock",
-                FindingType::BusinessLogic,
-                FindingPlace::event(lines.last),
-                format!("its time, {}, is in the future; it is now {now}", lines.latest),
-                Repair::by_hand("set the clock; events keep their order whatever their times"),
-            ));
-        }
-    }
-
     /// Folds the live events and runs the rules over them.
     fn check_session_rules(
         &self,
         reader: &LocalReader,
-        lines: &SessionJournalWalk,
+        lines: &ExaminedLines,
         facts: &mut ExaminationFacts,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
@@ -260,38 +220,15 @@ impl Doctor<'_> {
         };
         past.each_event(past.last(), &mut note_rewind).map_err(store_error)?;
         rewinds.extend(lines.rewinds.iter().copied());
-        let lineage = Lineage::at(lines.last, &rewinds);
-        let mut state = SessionState::default();
-        let mut validation = Validation::new((self.rules)());
-        let mut conversation = Conversation::default();
-        let mut see = |event: &Event| {
-            if !lineage.contains(event.seq) {
-                return state.apply_dead(event);
-            }
-            conversation.event(event, &event.fact());
-            validation.apply(&mut state, event);
-        };
+        let mut rules = CheckedRules::new((self.rules)(), Lineage::at(lines.last, &rewinds));
+        let mut see = |event: &Event| rules.event(event);
         past.each_event(past.last(), &mut see).map_err(store_error)?;
         reader.each_own_event(lines.last, mark, &mut see).map_err(store_error)?;
-        let found = validation.finish(&state);
+        let found = rules.finish(facts);
         // A checkpoint of a fork may have been made before an ancestor was repaired.
         let of_past = |found: &Finding| found.rule == "checkpoint-digest" && past.is_fork();
         let mended = found.iter().any(of_past) && !self.mended_past(past)?.is_empty();
         findings.extend(found.into_iter().filter(|found| !(mended && of_past(found))));
-        if let Some(restoring) = state.core.restoring {
-            findings.push(doctor_warning(
-                "unfinished-rewind",
-                FindingType::Structural,
-                FindingPlace::event(restoring),
-                "an interrupted rewind; its files may be partly restored",
-                Repair::automatic(
-                    "it is finished if it was started on this machine; otherwise run `abide rewind --finish` or `abide undo`",
-                ),
-            ));
-        }
-        facts.closing = conversation.repairs();
-        facts.unknown = conversation.open_calls().into_iter().map(|open| open.call).collect();
-        facts.state = Some(state);
         Ok(())
     }
 
@@ -425,54 +362,6 @@ impl Doctor<'_> {
     }
 }
 
-impl SessionJournalWalk {
-    /// The objects that recoveries name as lost, and the last recovery that names each.
-    pub(super) fn named_as_lost(&self) -> BTreeMap<ObjectHash, Seq> {
-        let all = self.recoveries.iter();
-        all.flat_map(|(seq, fact)| fact.lost_objects.iter().map(|hash| (*hash, *seq))).collect()
-    }
-
-    fn requires_validation(&self) -> bool {
-        let wanted =
-            |wants: bool, fact: &Recovery| (wants || fact.requires_validation) && !fact.accepted;
-        self.recoveries.iter().map(|(_, fact)| fact).fold(false, wanted)
-    }
-
-    /// What splices call lost and no recovery names: a repair was interrupted between the two.
-    fn unnamed(&self) -> Vec<(Seq, Seq)> {
-        let named = |(first, last): &(Seq, Seq)| {
-            let mut named = self.recoveries.iter().flat_map(|(_, fact)| &fact.lost);
-            named.any(|(from, to)| from <= first && last <= to)
-        };
-        self.spliced.iter().filter(|range| !named(range)).copied().collect()
-    }
-
-    fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
-        self.latest = self.latest.max(event.at);
-        self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
-        let kinds = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::RECOVERY_PERFORMED];
-        let Some(fact) = kinds.contains(&event.kind).then(|| event.fact().ok()).flatten() else {
-            return;
-        };
-        let number = numbers.take(&event.kind, &fact);
-        match fact {
-            Fact::Checkpoint(fact) => {
-                self.snapshots.extend(fact.snapshot.map(|snapshot| (snapshot, event.seq, number)));
-            }
-            Fact::Recovery(fact) => note_recovery(&mut self.recoveries, event.seq, fact),
-            _ => {}
-        }
-    }
-}
-
-/// Adds a recovery. One that was undone removes its entry.
-pub(crate) fn note_recovery(recoveries: &mut Vec<(Seq, Recovery)>, seq: Seq, fact: Recovery) {
-    if fact.strategy == "undo" && fact.repair.is_some() {
-        recoveries.retain(|(_, recovery)| recovery.repair != fact.repair);
-    }
-    recoveries.push((seq, fact));
-}
-
 /// Who has the lock of the session that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockOwnership {
@@ -480,28 +369,4 @@ pub(super) enum LockOwnership {
     Anybodys,
     /// The caller: nobody else writes.
     Ours,
-}
-
-/// Checks, with the lock held by us, whether the session was left running.
-fn session_left_running(state: &SessionState) -> Option<Finding> {
-    let left = state.core.writing && state.core.status == SessionStatus::Running;
-    left.then(|| {
-        interrupted_session(FindingPlace::event(state.core.seq), "the session was not closed")
-    })
-}
-
-fn interrupted_session(place: FindingPlace, why: &str) -> Finding {
-    doctor_warning(
-        "interrupted-session",
-        FindingType::BusinessLogic,
-        place,
-        format!("its writer died and left it running: {why}"),
-        Repair::automatic("its status is set to `interrupted`"),
-    )
-}
-
-/// Whether the payload is JSON. The rules check those of known kinds.
-fn is_json(event: &Event) -> bool {
-    Kind::VOCABULARY.contains(&event.kind.as_str())
-        || event.data.as_ref().is_none_or(|data| data.decode::<serde::de::IgnoredAny>().is_ok())
 }

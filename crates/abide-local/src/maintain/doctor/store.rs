@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide_journal::{JournalIdentity, SegmentName};
+use abide_maintain::{RepairAction, RepairPlan, doctor_warning};
 use abide_model::{Finding, FindingPlace, FindingType, Repair, Severity, StoreError};
 
+use super::Doctor;
 use super::quarantine::Quarantine;
 use super::source::SourceEvents;
-use super::{Doctor, RepairAction, RepairPlan, doctor_warning};
 use crate::error::{storage_error, store_error};
 use crate::shield;
 use crate::store_layout::{SessionLayout, layout_path_text};

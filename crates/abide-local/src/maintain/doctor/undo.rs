@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use abide_maintain::repair_event;
 use abide_model::{
     AnomalyPolicy, Durability, Recovery, Rewind, Seq, SessionId, SessionWriter, StoreError,
     Timestamp, path_text,
@@ -10,7 +11,6 @@ use serde::Serialize;
 
 use super::Doctor;
 use super::quarantine::{Quarantine, RepairRecord};
-use super::repair::repair_event;
 use crate::error::store_error;
 
 /// What undoing a repair will do.

@@ -6,30 +6,35 @@ use std::collections::BTreeSet;
 use abide_model::{
     Finding, FindingPlace, FindingType, ObjectHash, Repair, Seq, SessionState, StoreError,
 };
-use abide_workspace::{Losses, Reach, ReachError};
+use abide_workspace::{Losses, Reach, ReachError, ReadObjectFn};
 
-use super::session::SessionJournalWalk;
-use super::{Doctor, RecordedLosses, doctor_error, doctor_warning};
-use crate::error::store_error;
+use crate::examination::{doctor_error, doctor_warning};
+use crate::examined_lines::{CheckpointSnapshot, ExaminedLines};
+use crate::live_objects::ObjectsThereFn;
 
-/// The snapshot of a checkpoint, its event and its number.
-pub(super) type CheckpointSnapshot = (ObjectHash, Seq, Option<u64>);
+/// How objects are read while a session is examined.
+#[allow(missing_debug_implementations)]
+pub struct ExaminedObjects<'a> {
+    /// Reads an object; `None` if it is missing or damaged.
+    pub read: &'a ReadObjectFn<'a>,
+    /// Tells which objects can be read.
+    pub readable: &'a ObjectsThereFn<'a>,
+}
 
-impl Doctor<'_> {
+impl ExaminedObjects<'_> {
     /// Checks that every object can be read that an event or a checkpoint names. Returns those that
     /// are lost and that no later repair has named as lost.
-    pub(super) fn check_objects_of(
+    pub fn check(
         &self,
-        lines: &SessionJournalWalk,
+        lines: &ExaminedLines,
         state: Option<&SessionState>,
         findings: &mut Vec<Finding>,
     ) -> Result<Vec<ObjectHash>, StoreError> {
-        let packs = self.store.packs();
         let named = lines.named_as_lost();
         let is_known = |hash: &ObjectHash, seq: Seq| named.get(hash).is_some_and(|at| *at > seq);
         let mut lost = BTreeSet::new();
         for (hash, (first, last)) in &lines.payloads {
-            if packs.read(*hash).map_err(store_error)?.is_none() && !is_known(hash, *last) {
+            if (self.read)(*hash)?.is_none() && !is_known(hash, *last) {
                 lost.insert(*hash);
                 findings.push(missing_object(
                     *hash,
@@ -83,7 +88,7 @@ impl Doctor<'_> {
     /// the others.
     fn kept_snapshots(
         &self,
-        lines: &SessionJournalWalk,
+        lines: &ExaminedLines,
         state: Option<&SessionState>,
     ) -> Result<(Vec<CheckpointSnapshot>, Vec<CheckpointSnapshot>), StoreError> {
         let named = lines.named_as_lost();
@@ -93,7 +98,7 @@ impl Doctor<'_> {
             if number.zip(thinned).is_some_and(|(number, all)| all.is_thinned(number)) {
                 continue;
             }
-            if self.store.packs().read(*snapshot).map_err(store_error)?.is_some() {
+            if (self.read)(*snapshot)?.is_some() {
                 kept.push(*at);
             } else if !named.contains_key(snapshot) {
                 unkept.push(*at);
@@ -104,38 +109,22 @@ impl Doctor<'_> {
 
     /// The objects of these checkpoints that cannot be read.
     fn object_losses(&self, snapshots: &[CheckpointSnapshot]) -> Result<Losses, StoreError> {
-        let packs = self.store.packs();
-        let read = |hash| packs.read(hash).map_err(store_error);
         let mut reach = Reach::default();
         let mut whole = true;
         for (snapshot, ..) in snapshots {
-            match reach.add(&read, *snapshot) {
+            match reach.add(self.read, *snapshot) {
                 Ok(()) => {}
                 Err(ReachError::Store(error)) => return Err(error),
                 Err(ReachError::Missing { .. } | ReachError::Form { .. }) => whole = false,
             }
         }
-        let readable = |hashes: &[ObjectHash]| packs.readable(hashes).map_err(store_error);
         let all: Vec<ObjectHash> = reach.objects.into_iter().collect();
-        if whole && !readable(&all)?.contains(&false) {
+        if whole && !(self.readable)(&all)?.contains(&false) {
             return Ok(Losses::default());
         }
         // Collect who refers to what only if something is lost.
         let snapshots: Vec<_> = snapshots.iter().map(|(snapshot, ..)| *snapshot).collect();
-        Losses::of(&snapshots, &read, &readable)
-    }
-
-    /// Permanent losses that are named as such. An object that was stored again does not count.
-    pub(super) fn missing(&self, lines: &SessionJournalWalk) -> Result<RecordedLosses, StoreError> {
-        let all = || lines.recoveries.iter().map(|(_, recovery)| recovery);
-        let named: Vec<ObjectHash> = lines.named_as_lost().into_keys().collect();
-        let there = self.store.packs().readable(&named).map_err(store_error)?;
-        let gone = named.into_iter().zip(there).filter(|(_, there)| !there);
-        Ok(RecordedLosses {
-            events: all().flat_map(|fact| fact.lost.iter().copied()).collect(),
-            objects: gone.map(|(hash, _)| hash).collect(),
-            calls: all().flat_map(|fact| fact.unknown.iter().cloned()).collect(),
-        })
+        Losses::of(&snapshots, self.read, self.readable)
     }
 }
 
