@@ -25,7 +25,7 @@ use crate::error::ServerError;
 use crate::postgres_reader::parse_sound_line;
 use crate::postgres_store::PostgresStore;
 
-/// What a user needs to erase or to collect.
+/// What a user needs to erase, to collect or to clean up.
 const TO_ERASE: [(&str, &str); 6] = [
     ("event", "UPDATE"),
     ("erasure", "INSERT"),
@@ -35,6 +35,13 @@ const TO_ERASE: [(&str, &str); 6] = [
     ("session", "UPDATE"),
 ];
 const TO_COLLECT: [(&str, &str); 1] = [("collection", "UPDATE")];
+const TO_CLEAN: [(&str, &str); 5] = [
+    ("collection", "UPDATE"),
+    ("event", "DELETE"),
+    ("lease", "UPDATE"),
+    ("lease", "DELETE"),
+    ("session", "DELETE"),
+];
 
 /// Erases payloads and files from a store.
 #[derive(Debug)]
@@ -337,6 +344,12 @@ impl PostgresStore {
     /// Refuses users who may not remove objects.
     pub(crate) fn check_may_collect(&self) -> Result<(), StoreError> {
         self.check_privileges("remove objects from", TO_COLLECT.to_vec())
+    }
+
+    /// Refuses users who may not remove sessions and the objects that only they name, before anything
+    /// is changed.
+    pub(crate) fn check_may_clean(&self) -> Result<(), StoreError> {
+        self.check_privileges("remove sessions from", TO_CLEAN.to_vec())
     }
 
     fn check_privileges(

@@ -11,6 +11,7 @@
 
 mod advisory_lock;
 mod bundle;
+mod cleaner;
 mod collector;
 mod connection_guard;
 mod deletion;
@@ -31,6 +32,7 @@ mod postgres_store;
 mod postgres_writer;
 mod server_connection;
 mod server_url;
+mod session_survey;
 mod state_cache;
 mod store_setting;
 mod storing_lock;
@@ -40,6 +42,7 @@ mod tls;
 mod vacuum;
 mod verify;
 
+pub use cleaner::PostgresCleaner;
 pub use collector::PostgresCollector;
 pub use eraser::PostgresEraser;
 pub use error::{ServerError, ServerErrorKind};

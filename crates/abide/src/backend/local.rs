@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
-    EventPart, FileMatches, ImportedBundle, LocalStore, SessionLiveness, TextMatches,
+    BundleHeader, CleanupOutcome, CleanupPlan, CleanupRules, CollectError, CollectionSummary,
+    DiskUse, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatches, ImportedBundle,
+    LocalStore, SessionLiveness, TextMatches,
 };
 use abide_model::{Seq, SessionId, SessionWriter, StoreError};
 
 use super::{
     Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
     ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
-    ProjectRegistry, StoreHome,
+    ProjectRegistry, SessionCleaner, StoreHome,
 };
 use crate::Error;
 
@@ -200,5 +201,24 @@ impl ObjectCollector for LocalStore {
         _: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.collector().collect(COLLECTION_GRACE)
+    }
+}
+
+impl SessionCleaner for LocalStore {
+    fn cleanup_rules(&self) -> CleanupRules {
+        self.cleaner().rules()
+    }
+
+    fn plan_cleanup(&self, rules: &CleanupRules) -> Result<CleanupPlan, StoreError> {
+        self.cleaner().plan(rules)
+    }
+
+    fn apply_cleanup(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+        _: Duration,
+    ) -> Result<CleanupOutcome, StoreError> {
+        self.cleaner().apply(plan, rules)
     }
 }

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, BundleReader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome,
-    ErasePlan, EventPart, FileMatches, ImportedBundle, Leftovers, LocalStore, SessionLiveness,
-    TextMatches,
+    BundleHeader, BundleReader, CleanupOutcome, CleanupPlan, CleanupRules, CollectError,
+    CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan, EventPart, FileMatches,
+    ImportedBundle, Leftovers, LocalStore, SessionLiveness, TextMatches,
 };
 use abide_model::{NewEvent, Seq, SessionId, SessionWriter, StoreError};
 
@@ -62,6 +62,8 @@ pub struct Capabilities {
     pub eraser: Option<Arc<dyn PayloadEraser>>,
     /// It removes objects that nothing names.
     pub collector: Option<Arc<dyn ObjectCollector>>,
+    /// It removes sessions by their age and number.
+    pub cleaner: Option<Arc<dyn SessionCleaner>>,
     /// It verifies sessions by itself.
     pub verifier: Option<Arc<dyn SessionVerifier>>,
     /// It is a directory of files, with settings, transcripts and a doctor.
@@ -80,6 +82,7 @@ impl Capabilities {
             + Maintenance
             + PayloadEraser
             + ObjectCollector
+            + SessionCleaner
             + 'static,
     {
         Self {
@@ -91,6 +94,7 @@ impl Capabilities {
             maintenance: Some(store.clone()),
             eraser: Some(store.clone()),
             collector: Some(store.clone()),
+            cleaner: Some(store.clone()),
             verifier: None,
             files: None,
         }
@@ -247,6 +251,22 @@ pub trait ObjectCollector: fmt::Debug + Send + Sync {
         wait: Duration,
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError>;
+}
+
+/// Removes sessions by retention, and then the objects that nothing names any more.
+pub trait SessionCleaner: fmt::Debug + Send + Sync {
+    /// The rules of the store's settings. A shared store has none: nothing goes by them.
+    fn cleanup_rules(&self) -> CleanupRules;
+    /// What a cleanup by these rules would do. Changes nothing.
+    fn plan_cleanup(&self, rules: &CleanupRules) -> Result<CleanupPlan, StoreError>;
+    /// Applies a plan as far as it still holds: a session that was used since stays. Waits this long
+    /// for those who store objects.
+    fn apply_cleanup(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+        wait: Duration,
+    ) -> Result<CleanupOutcome, StoreError>;
 }
 
 /// Verifies sessions where there are no files for a doctor to examine.
