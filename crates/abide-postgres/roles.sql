@@ -39,8 +39,8 @@ ALTER DEFAULT PRIVILEGES FOR ROLE abide_admin IN SCHEMA :"schema"
 
 -- Where the tables are there already, what a writer never does it may not: run this once more after
 -- `abide store init` and `abide store migrate`. An event is never changed, an object never deleted
--- (to erase and to collect is the admin's), what was erased stays known, what cannot be read is set aside
--- by the admin, and the version and the settings are the admin's.
+-- (to erase, to collect and to clean up is the admin's), what was erased stays known, what cannot be read
+-- is set aside by the admin, and the version and the settings are the admin's.
 SELECT format('REVOKE %s ON %I.%I FROM abide_writer', rights, :'schema', name)
     FROM (VALUES ('event', 'UPDATE'), ('session', 'UPDATE'), ('object', 'DELETE'),
         ('erased', 'INSERT, UPDATE, DELETE'), ('erasure', 'INSERT, UPDATE, DELETE'),

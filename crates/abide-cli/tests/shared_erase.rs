@@ -69,11 +69,74 @@ fn a_cleanup_collects_the_objects_of_a_shared_store() {
     assert!(done.stdout().starts_with("collect 1 object, 3 B\n"), "{done:?}");
     let again = on(&["cleanup", "--dry-run", "--json"]).success();
     assert_eq!(again.json_lines()[0]["objects"], 0);
-    let refused = on(&["cleanup", "--older-than", "30d", "--yes"]).failure(1);
-    assert!(
-        refused.stderr.starts_with(
-            "Error: a shared store does not delete sessions by age or number\nHint: without"
-        ),
-        "{refused:?}"
+}
+
+#[test]
+fn a_cleanup_removes_old_sessions_of_a_shared_store() {
+    let Some((_, url)) = database() else { return };
+    let env = TestEnvironment::bare();
+    let on = |args: &[&str]| told(&env, &url, args, "");
+    on(&["store", "init"]).success();
+    for title in ["one", "two", "three"] {
+        told(&env, &url, &["record", "--title", title], &format!("{SPOKEN}\n")).success();
+    }
+    let listed = || on(&["history", "--json"]).success().stdout().to_owned();
+    let keep = ["cleanup", "--keep", "2"];
+    let plan = on(&[&keep[..], &["--dry-run"]].concat()).success();
+    assert!(plan.stdout().starts_with("remove session \"one\" "), "{plan:?}");
+    assert!(plan.stdout().ends_with(" B: over max_count\n"), "{plan:?}");
+    let dry = on(&[&keep[..], &["--dry-run", "--json"]].concat()).success();
+    let dry = &dry.json_lines()[0];
+    assert_eq!(
+        (&dry["sessions"][0]["title"], &dry["sessions"][0]["reason"]),
+        (&"one".into(), &"count".into())
     );
+    assert_eq!((&dry["objects"], &dry["clock_jumped"]), (&0.into(), &false.into()));
+    let asked = on(&keep).failure(1);
+    assert!(asked.stderr.contains("no terminal to ask on"), "{asked:?}");
+    let unsaid = on(&[&keep[..], &["--json"]].concat()).failure(2);
+    assert!(unsaid.stdout().contains("usage"), "{unsaid:?}");
+    assert!(listed().contains("\"one\""), "nothing was done yet");
+    let done = on(&[&keep[..], &["--yes"]].concat()).success();
+    assert!(done.stdout().contains("\nRemoved 1 session ("), "{done:?}");
+    assert!(!listed().contains("\"one\"") && listed().contains("\"two\""));
+    // The newest stay, as on files, unless their number is given.
+    let none = on(&["cleanup", "--older-than", "1ms", "--yes"]).success();
+    assert_eq!(none.stdout().matches("it is one of the newest (min_keep)").count(), 2, "{none:?}");
+    let old = ["cleanup", "--older-than", "1ms", "--keep", "1", "--yes", "--json"];
+    let report = &on(&old).success().json_lines()[0];
+    assert_eq!(report["sessions"][0]["title"], "two", "{report}");
+    assert_eq!(report["notes"], Value::Array(Vec::new()));
+    assert!(listed().contains("\"three\""));
+    on(&["doctor"]).success();
+}
+
+#[test]
+fn a_cleanup_of_a_shared_store_is_of_one_project_unless_told() {
+    let Some((_, url)) = database() else { return };
+    let env = TestEnvironment::bare();
+    let (here, there) = (env.project(), env.path("elsewhere"));
+    fs::create_dir(&there).unwrap();
+    let within = |dir: &std::path::Path, args: &[&str], input: &str| {
+        let mut command = env.command_in(dir, args);
+        command.env("ABIDE_STORE", &url);
+        run(command, input.as_bytes())
+    };
+    within(&here, &["store", "init"], "").success();
+    for dir in [&here, &there] {
+        within(dir, &["record", "--title", "mine"], &format!("{SPOKEN}\n")).success();
+    }
+    let removed = |dir: &std::path::Path, args: &[&str]| {
+        let args = [&["cleanup", "--keep", "0", "--yes", "--json"], args].concat();
+        let report = within(dir, &args, "").success().json_lines()[0].clone();
+        report["sessions"].as_array().unwrap().len()
+    };
+    assert_eq!(removed(&here, &[]), 1);
+    assert_eq!(removed(&here, &[]), 0);
+    // Where nothing was recorded, all projects would be meant.
+    let nowhere = env.path("nowhere");
+    fs::create_dir(&nowhere).unwrap();
+    let refused = within(&nowhere, &["cleanup", "--keep", "0", "--yes"], "").failure(1);
+    assert!(refused.stderr.contains("nothing was recorded in "), "{refused:?}");
+    assert_eq!(removed(&nowhere, &["--all-projects"]), 1);
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use abide_journal::{Access, Codec, Compression, Disk, Storage, read_full, write_full};
+use abide_maintain::config_named_for;
 use abide_model::{AutoCompaction, Retention, RetentionOverrides, StoreError};
 use abide_workspace::{Policy, PolicyOverrides, SecretFiles};
 use serde::Deserialize;
@@ -432,28 +433,6 @@ fn write_config(
         .and_then(|()| file.sync());
     written.map_err(storage_error("write", temporary))?;
     storage.rename(temporary, path).map_err(storage_error("create", path))
-}
-
-/// The entry for a project among entries keyed by project id or directory: that of an id it is
-/// known by, else that of the nearest directory that is `dir` or contains it.
-pub(crate) fn config_named_for<'a, T>(
-    named: impl Iterator<Item = (&'a str, T)>,
-    ids: &[String],
-    dir: Option<&Path>,
-) -> Option<(&'a str, T)> {
-    // An id takes precedence over any directory; of two ids, the one named first wins.
-    let rank = |name: &str| {
-        let path = Path::new(name);
-        match ids.iter().rev().position(|id| id == name) {
-            Some(place) => Some((1, place)),
-            None if path.is_absolute() && dir.is_some_and(|dir| dir.starts_with(path)) => {
-                Some((0, path.components().count()))
-            }
-            None => None,
-        }
-    };
-    let ranked = named.filter_map(|(name, it)| rank(name).map(|rank| (rank, (name, it))));
-    ranked.max_by_key(|(rank, _)| *rank).map(|(_, it)| it)
 }
 
 #[cfg(test)]

@@ -45,9 +45,10 @@ pub use abide_journal::{
 };
 pub use abide_journal::{Environment, FillingPolicy};
 pub use abide_maintain::{
-    CollectError, ConsideredStrategy, EraseError, EraseLine, EraseOutcome, ErasePlan, EventPart,
-    Examination, FileMatch, FileMatches, FinishedRepair, Leftovers, RecordedLosses, RepairAction,
-    RepairAftermath, RepairPlan, RepairRequest, RepairStrategy, TextMatches,
+    CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, CollectError, ConsideredStrategy,
+    EraseError, EraseLine, EraseOutcome, ErasePlan, EventPart, Examination, FileMatch, FileMatches,
+    FinishedRepair, Leftovers, RecordedLosses, RepairAction, RepairAftermath, RepairPlan,
+    RepairRequest, RepairStrategy, SealOutcome, SessionRemoval, TextMatches, UnsealedSegments,
 };
 pub use abide_model::doing::{ActiveTask, OpenCall, OpenTurn, OrphanProcess, SessionLiveness};
 pub use abide_model::{CreatedSession, DeleteError};
@@ -56,11 +57,7 @@ pub use config::{
     holds_many_projects,
 };
 pub use derived::index::{IndexProgress, IndexProgressCallback, StoreIndex};
-pub use maintain::cleanup::{
-    Cleaner, CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, DailyCleanup,
-    DroppedCheckpoints, SessionRemoval,
-};
-pub use maintain::cleanup_sealing::UnsealedSegments;
+pub use maintain::cleanup::{Cleaner, DailyCleanup, DroppedCheckpoints};
 pub use maintain::collector::Collector;
 pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};
 pub use maintain::doctor::{Doctor, UndoPlan};
@@ -80,7 +77,6 @@ pub use sessions::local_objects::LocalObjects;
 pub use sessions::local_reader::LocalReader;
 pub use sessions::local_store::{LocalOptions, LocalStore, Upkeep};
 pub use sessions::local_writer::LocalWriter;
-pub use sessions::sealer::SealOutcome;
 pub use sessions::session_finder::SessionFinder;
 pub use small_file::read_small_file;
 pub use store_finder::StoreFinder;

@@ -69,7 +69,18 @@ impl PostgresCollector<'_> {
         grace: Duration,
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
-        Ok(summary(&self.unnamed_for(grace, notes)?.1))
+        self.preview_without(&HashSet::new(), grace, notes)
+    }
+
+    /// What it would remove if these sessions were gone.
+    pub(crate) fn preview_without(
+        &self,
+        sessions: &HashSet<SessionId>,
+        grace: Duration,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectionSummary, CollectError> {
+        let rows = NamedRows::new(self.store, HashSet::new()).without(sessions.clone());
+        Ok(summary(&self.unnamed_for(rows, grace, notes)?.1))
     }
 
     /// Removes objects that nothing names and that were stored longer ago than `grace`. Waits up to
@@ -81,7 +92,8 @@ impl PostgresCollector<'_> {
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.store.check_may_collect()?;
-        let (mut unnamed, mut stored) = self.unnamed_for(grace, notes)?;
+        let rows = NamedRows::new(self.store, HashSet::new());
+        let (mut unnamed, mut stored) = self.unnamed_for(rows, grace, notes)?;
         if stored.is_empty() {
             return Ok(CollectionSummary::default());
         }
@@ -92,14 +104,15 @@ impl PostgresCollector<'_> {
         Ok(summary(&stored))
     }
 
-    fn unnamed_for(
+    fn unnamed_for<'r>(
         &self,
+        rows: NamedRows<'r>,
         grace: Duration,
         notes: &mut Vec<String>,
-    ) -> Result<(CollectableRows<'_>, Vec<StoredObject>), CollectError> {
+    ) -> Result<(CollectableRows<'r>, Vec<StoredObject>), CollectError> {
         // Listed first: what is stored after it may be named after the events were read.
         let mut stored = self.store.stored_objects()?;
-        let unnamed = self.unnamed(HashSet::new(), notes)?;
+        let unnamed = self.read_unnamed(rows, notes)?;
         stored.retain(|object| object.age >= grace && !unnamed.live.contains(&object.hash));
         Ok((unnamed, stored))
     }
@@ -110,8 +123,15 @@ impl PostgresCollector<'_> {
         asked: HashSet<ObjectHash>,
         notes: &mut Vec<String>,
     ) -> Result<CollectableRows<'_>, CollectError> {
+        self.read_unnamed(NamedRows::new(self.store, asked), notes)
+    }
+
+    fn read_unnamed<'r>(
+        &self,
+        mut rows: NamedRows<'r>,
+        notes: &mut Vec<String>,
+    ) -> Result<CollectableRows<'r>, CollectError> {
         self.store.forget_known_objects();
-        let mut rows = NamedRows::new(self.store, asked);
         let live = rows.live_objects(notes)?;
         Ok(CollectableRows { rows, live })
     }

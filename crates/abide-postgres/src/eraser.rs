@@ -25,7 +25,7 @@ use crate::error::ServerError;
 use crate::postgres_reader::parse_sound_line;
 use crate::postgres_store::PostgresStore;
 
-/// What a user needs to erase or to collect.
+/// What a user needs to erase, to collect or to clean up.
 const TO_ERASE: [(&str, &str); 7] = [
     ("event", "UPDATE"),
     ("quarantine", "UPDATE"),
@@ -36,6 +36,13 @@ const TO_ERASE: [(&str, &str); 7] = [
     ("session", "UPDATE"),
 ];
 const TO_COLLECT: [(&str, &str); 1] = [("collection", "UPDATE")];
+const TO_CLEAN: [(&str, &str); 5] = [
+    ("collection", "UPDATE"),
+    ("event", "DELETE"),
+    ("lease", "UPDATE"),
+    ("lease", "DELETE"),
+    ("session", "DELETE"),
+];
 
 /// Erases payloads and files from a store.
 #[derive(Debug)]
@@ -338,6 +345,12 @@ impl PostgresStore {
     /// Refuses users who may not remove objects.
     pub(crate) fn check_may_collect(&self) -> Result<(), StoreError> {
         self.check_privileges("remove objects from", self.and_objects(&TO_COLLECT))
+    }
+
+    /// Refuses users who may not remove sessions and the objects that only they name, before anything
+    /// is changed.
+    pub(crate) fn check_may_clean(&self) -> Result<(), StoreError> {
+        self.check_privileges("remove sessions from", self.and_objects(&TO_CLEAN))
     }
 
     /// These privileges, and the one that the removal of objects takes.

@@ -152,6 +152,11 @@ fn error_chain(error: &tokio_postgres::Error) -> String {
     text
 }
 
+/// Whether a row refers to one that is gone, or is referred to by one that is there.
+pub(crate) fn is_reference_error(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::FOREIGN_KEY_VIOLATION)
+}
+
 fn error_passes(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else {
         // No answer from the server: the connection broke or could not be made. A refusal, an

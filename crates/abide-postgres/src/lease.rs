@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use abide_journal::{Environment, process_seen};
 use abide_model::{Epoch, ProcessObservation, SessionId, StoreError, WriterHolder};
-use deadpool_postgres::ClientWrapper as Client;
+use deadpool_postgres::{ClientWrapper as Client, Transaction};
+use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
@@ -23,6 +24,11 @@ pub const TIME_TO_LIVE: Duration = Duration::from_secs(15);
 const BEAT: Duration = Duration::from_secs(4);
 /// The pause before trying again to take a held session.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// What a lease is read by.
+const LOOK: &str = "SELECT sid, epoch, holder, coalesce(until > clock_timestamp(), false),
+        extract(epoch FROM clock_timestamp() - until)::float8
+    FROM lease WHERE sid = ANY($1)";
 
 /// A held session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,24 +65,37 @@ impl LeaseStatus {
         client: &Client,
         sids: &[i64],
     ) -> Result<Vec<(i64, Self)>, ServerError> {
-        let sql = "SELECT sid, epoch, holder, coalesce(until > clock_timestamp(), false),
-                extract(epoch FROM clock_timestamp() - until)::float8
-            FROM lease WHERE sid = ANY($1)";
-        let statement = client.prepare_cached(sql).await?;
+        let statement = client.prepare_cached(LOOK).await?;
         let rows = client.query(&statement, &[&sids]).await?;
-        let each = rows.iter().map(|row| {
-            let holder: Option<Json<WriterHolder>> = row.try_get(2)?;
-            let over: Option<f64> = row.try_get(4)?;
-            let age = over.unwrap_or(0.0) + TIME_TO_LIVE.as_secs_f64();
-            let seen = Self {
-                epoch: row.try_get(1)?,
-                holder: holder.map(|holder| holder.0),
-                current: row.try_get(3)?,
-                age: Duration::try_from_secs_f64(age).unwrap_or_default(),
-            };
-            Ok((row.try_get(0)?, seen))
-        });
-        each.collect()
+        rows.iter().map(Self::of_row).collect()
+    }
+
+    /// Reads the lease of a session and keeps it as it is until the transaction ends: nobody takes
+    /// the session meanwhile, and nobody appends. `None` if there is no such session.
+    pub(crate) async fn look_and_lock(
+        transaction: &Transaction<'_>,
+        sid: i64,
+    ) -> Result<Option<Self>, ServerError> {
+        let row = transaction.query_opt(&format!("{LOOK} FOR UPDATE"), &[&vec![sid]]).await?;
+        Ok(row.as_ref().map(Self::of_row).transpose()?.map(|(_, seen)| seen))
+    }
+
+    fn of_row(row: &Row) -> Result<(i64, Self), ServerError> {
+        let holder: Option<Json<WriterHolder>> = row.try_get(2)?;
+        let over: Option<f64> = row.try_get(4)?;
+        let age = over.unwrap_or(0.0) + TIME_TO_LIVE.as_secs_f64();
+        let seen = Self {
+            epoch: row.try_get(1)?,
+            holder: holder.map(|holder| holder.0),
+            current: row.try_get(3)?,
+            age: Duration::try_from_secs_f64(age).unwrap_or_default(),
+        };
+        Ok((row.try_get(0)?, seen))
+    }
+
+    /// Whether a writer holds it, as far as can be told from here.
+    pub(crate) fn is_held(&self, env: &Environment) -> bool {
+        self.current && !self.is_left_behind(env)
     }
 
     /// Whether the holder is a process of this machine that is gone.

@@ -11,6 +11,7 @@
 
 mod advisory_lock;
 mod bundle;
+mod cleaner;
 mod collector;
 mod connection_guard;
 mod deletion;
@@ -34,6 +35,7 @@ mod row_repair;
 mod row_walk;
 mod server_connection;
 mod server_url;
+mod session_survey;
 mod state_cache;
 mod store_setting;
 mod storing_lock;
@@ -43,6 +45,7 @@ mod tls;
 mod vacuum;
 mod verify;
 
+pub use cleaner::PostgresCleaner;
 pub use collector::PostgresCollector;
 pub use doctor::PostgresDoctor;
 pub use eraser::PostgresEraser;

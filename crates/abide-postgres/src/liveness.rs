@@ -34,7 +34,7 @@ impl PostgresStore {
     pub fn is_held(&self, session: SessionId) -> bool {
         let reader = self.reader(session);
         let seen = reader.and_then(|reader| self.lease_of(&reader));
-        seen.is_ok_and(|seen| seen.current && !seen.is_left_behind(&self.options().env))
+        seen.is_ok_and(|seen| seen.is_held(&self.options().env))
     }
 
     fn lease_of(&self, reader: &PostgresReader) -> Result<LeaseStatus, StoreError> {
@@ -84,7 +84,7 @@ impl PostgresStore {
         let now = (env.now)();
         let beat = i64::try_from(lease.age.as_millis()).unwrap_or(i64::MAX);
         let beat = abide_model::Timestamp::from_millis(now.as_millis().saturating_sub(beat));
-        let free = !lease.current || lease.is_left_behind(env);
+        let free = !lease.is_held(env);
         let evidence = LivenessEvidence {
             lock: if free { LockObservation::Free } else { LockObservation::Held },
             holder: lease

@@ -45,6 +45,8 @@ struct SurveyedSession {
 pub(crate) struct NamedRows<'a> {
     store: &'a PostgresStore,
     sessions: BTreeMap<i64, SurveyedSession>,
+    /// Sessions that are taken as removed.
+    without: HashSet<SessionId>,
     named: NamedObjects,
     /// Objects whose names are noted.
     asked: HashSet<ObjectHash>,
@@ -58,10 +60,16 @@ impl<'a> NamedRows<'a> {
         Self {
             store,
             sessions: BTreeMap::new(),
+            without: HashSet::new(),
             named: NamedObjects::default(),
             asked,
             naming: Vec::new(),
         }
+    }
+
+    /// Takes these sessions as removed.
+    pub(crate) fn without(self, without: HashSet<SessionId>) -> Self {
+        Self { without, ..self }
     }
 
     /// Reads what was not read yet, and returns every object that it leads to. What is named by
@@ -103,7 +111,7 @@ impl<'a> NamedRows<'a> {
                 .await
         })?;
         for (sid, id, forked_at) in rows {
-            if self.sessions.contains_key(&sid) {
+            if self.sessions.contains_key(&sid) || self.without.contains(&id) {
                 continue;
             }
             let last = match forked_at {

@@ -12,7 +12,7 @@ use abide_model::{
 use deadpool_postgres::Object;
 use uuid::Uuid;
 
-use crate::error::ServerError;
+use crate::error::{ServerError, is_reference_error};
 use crate::flusher::{Flusher, place};
 use crate::history::{self, HistoryChanges, HistoryReader};
 use crate::lease::{self, Lease, Leases};
@@ -379,8 +379,8 @@ struct PostgresStartPoint {
     /// The event before its first, and its sum.
     last: (Seq, Sum),
     at: Timestamp,
-    /// The session that holds that event.
-    parent: Option<i64>,
+    /// The session that it is a fork of, and the row of the one that holds that event.
+    parent: Option<(SessionId, i64)>,
 }
 
 impl PostgresStartPoint {
@@ -424,7 +424,7 @@ async fn insert_session(
     mut client: Object,
     id: SessionId,
     (projects, project, key): (&[String], &str, Option<&str>),
-    (parent, before): (Option<i64>, i64),
+    (parent, before): (Option<(SessionId, i64)>, i64),
     (sum, line): (&[u8], &[u8]),
 ) -> Result<CreatedSession, ServerError> {
     let uuid = Uuid::from_bytes(*id.as_bytes());
@@ -435,11 +435,17 @@ async fn insert_session(
     }
     let sql = "INSERT INTO session (id, project, key, parent, parent_seq)
         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING sid";
+    let holder = parent.map(|(_, sid)| sid);
     let given: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-        [&uuid, &project, &key, &parent, &before];
-    let Some(row) = transaction.query_opt(sql, &given).await? else {
-        return Ok(CreatedSession::new(id));
+        [&uuid, &project, &key, &holder, &before];
+    let row = match (transaction.query_opt(sql, &given).await, parent) {
+        // It was deleted since it was read.
+        (Err(error), Some((parent, _))) if is_reference_error(&error) => {
+            return Err(StoreError::NoSession { reference: parent.to_string() }.into());
+        }
+        (row, _) => row?,
     };
+    let Some(row) = row else { return Ok(CreatedSession::new(id)) };
     let sid: i64 = row.try_get(0)?;
     transaction.execute("INSERT INTO lease (sid) VALUES ($1)", &[&sid]).await?;
     let sql = "INSERT INTO event (sid, seq, sum, line) VALUES ($1, $2, $3, $4)";
@@ -628,7 +634,7 @@ impl Store for PostgresStore {
             let like = SessionFields { project_id, ..state.core.fields };
             let session = session.forked(link, &like).in_project(&projects);
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
-            let parent = holder.map(|part| part.sid);
+            let parent = holder.map(|part| (parent, part.sid));
             let beginning = PostgresStartPoint { last: (seq, sum), at: state.core.at, parent };
             make_session(&server, &env, projects, session, (new_id(&env), beginning)).await
         })

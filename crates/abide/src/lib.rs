@@ -179,7 +179,9 @@ pub mod locate {
 
 /// Keeping a store healthy: doctor and repair, cleanup, erasure, disk usage, validation.
 pub mod maintenance {
-    pub use crate::backend::{EraseRemains, ObjectCollector, PayloadEraser, StoreDoctor};
+    pub use crate::backend::{
+        EraseRemains, ObjectCollector, PayloadEraser, SessionCleaner, StoreDoctor,
+    };
     pub use abide_local::{
         CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, CollectError, CollectionSummary,
         ConsideredStrategy, DailyCleanup, DeleteError, DiskUse, Doctor, EraseError, EraseLine,

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::acceptance::{check_accepted, own_consent};
 use crate::backend::{
     Bundle, BundleStore, Capabilities, ChildBatchObserver, ChildService, Maintenance,
-    ObjectCollector, PayloadEraser, StoreDoctor,
+    ObjectCollector, PayloadEraser, SessionCleaner, StoreDoctor,
 };
 #[cfg(feature = "shared")]
 use crate::backend::{SharedOptions, SharedStore};
@@ -239,6 +239,11 @@ impl Store {
     /// Removes objects that nothing names, or an error saying that `what` needs that.
     pub fn collector(&self, what: &'static str) -> Result<&dyn ObjectCollector, Error> {
         self.capability(self.capabilities.collector.as_ref(), what)
+    }
+
+    /// Removes sessions by retention, or an error saying that `what` needs that.
+    pub fn cleaner(&self, what: &'static str) -> Result<&dyn SessionCleaner, Error> {
+        self.capability(self.capabilities.cleaner.as_ref(), what)
     }
 
     fn maintenance(&self, what: &'static str) -> Result<&dyn Maintenance, Error> {

@@ -28,9 +28,9 @@ use crate::typed_time::time_ago;
 /// whole; nothing is lost by that. `[retention]` in the store's `config.toml` sets what is deleted;
 /// if one of the limits below is given, only these count. Sessions in use, the newest `min_keep`,
 /// failed and interrupted ones (`keep_failed`), and those that another session was forked from are
-/// always kept. A shared store deletes no sessions by age or number: there, objects that nothing refers to
-/// are removed. The plan is shown first. Without a terminal, nothing is done without `--yes`. If
-/// the clock seems to have jumped forward, `--yes` also needs `--trust-clock`.
+/// always kept. A shared store has no settings for this: sessions go by the options alone, and without
+/// them only objects that nothing refers to. The plan is shown first. Without a terminal, nothing is
+/// done without `--yes`. If the clock seems to have jumped forward, `--yes` also needs `--trust-clock`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,14 +67,18 @@ impl CleanupArgs {
             return Err(CommandError::Usage(unconfirmed_json_text()));
         }
         let opened = surroundings.open_store()?;
-        if opened.store.as_files().is_none() {
+        let shared = opened.store.as_files().is_none();
+        if shared && self.older_than.is_none() && self.keep.is_none() {
             return self.collect(&opened, surroundings);
         }
         opened.check_one_project(surroundings)?;
-        let files = opened.store.files(WHAT)?;
-        let rules = self.rules(files.cleaner().rules(), files.projects());
+        if shared && !self.dry_run {
+            finish_erasures(&opened, surroundings.wait)?;
+        }
+        let cleaner = opened.store.cleaner(WHAT)?;
+        let rules = self.rules(cleaner.cleanup_rules(), opened.store.projects());
         let settings = rules.retention.clone();
-        let plan = files.cleaner().plan(&rules)?;
+        let plan = cleaner.plan_cleanup(&rules)?;
         let mut out = CommandOutput::stdout();
         // What is removed has no short id any more.
         let shorts = if self.json { opened.shorts() } else { HashMap::new() };
@@ -101,7 +105,7 @@ impl CleanupArgs {
         if !plan.is_empty() || doubted.is_some() {
             confirm("Proceed? Removed data cannot be restored.", self.yes, None)?;
         }
-        let cleaned = files.cleaner().apply(&plan, &rules)?;
+        let cleaned = cleaner.apply_cleanup(&plan, &rules, surroundings.wait)?;
         for note in &cleaned.notes {
             warning(note);
         }
@@ -120,18 +124,12 @@ impl CleanupArgs {
         out.flush()
     }
 
-    /// Removes the objects of a shared store that nothing names: its sessions have no limits.
+    /// Removes the objects of a shared store that nothing names: no limit is given.
     fn collect(
         &self,
         opened: &ScopedStore,
         surroundings: &CommandContext,
     ) -> Result<(), CommandError> {
-        if self.older_than.is_some() || self.keep.is_some() {
-            return Err(CommandError::failed(
-                "a shared store does not delete sessions by age or number",
-            )
-            .with_hint("without `--older-than` and `--keep`, objects that nothing refers to go"));
-        }
         let (wait, collector) = (surroundings.wait, opened.store.collector(WHAT)?);
         if !self.dry_run {
             finish_erasures(opened, wait)?;

@@ -1,28 +1,28 @@
 //! Cleanup: applies retention to the sessions of the store, planned first and then applied.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use abide_journal::{
-    Access, CollectionSummary, JournalIdentity, JournalItem, JournalWalkStart, LockMode,
-    StorageLock, read_full, write_full,
+    Access, JournalIdentity, JournalItem, JournalWalkStart, LockMode, StorageLock, read_full,
+    write_full,
+};
+use abide_maintain::{
+    CleanupOutcome, CleanupPlan, CleanupRules, ClockJump, SessionTally, StoredSession,
+    status_at_cleanup,
 };
 use abide_model::{
-    AnomalyPolicy, CheckpointFacts, Durability, Fact, KeepReason, Kind, NewEvent, Payload,
-    RemovalReason, Retention, RetentionOverrides, Seq, SessionFacts, SessionFields, SessionId,
-    SessionReader, SessionStatus, SessionWriter, StoreError, Thinning, Timestamp, plan_checkpoints,
-    plan_retention, read_session_name,
+    AnomalyPolicy, CheckpointFacts, Durability, Fact, Kind, NewEvent, Payload, Retention,
+    RetentionOverrides, Seq, SessionFacts, SessionFields, SessionId, SessionReader, SessionWriter,
+    StoreError, Thinning, Timestamp, plan_checkpoints, read_session_name,
 };
 
-use crate::config::config_named_for;
 use crate::error::{storage_error, store_error};
-use crate::maintain::cleanup_sealing::UnsealedSegments;
 use crate::maintain::collector::AssumedRemovals;
 use crate::maintain::disk_use::disk_use_below;
 use crate::sessions::local_store::LocalStore;
-use crate::sessions::sealer::SealOutcome;
 use crate::sessions::session_ancestry::MissingParentPolicy;
 use crate::store_layout::{SessionLayout, layout_path_text};
 
@@ -37,84 +37,8 @@ pub(crate) const INDEX_PART: usize = 8;
 const CLEANUP_WAIT: Duration = Duration::from_secs(1);
 /// How long the creation of a fork waits for a cleanup.
 const FORK_WAIT: Duration = Duration::from_secs(10);
-/// Maintenance events, which do not count as use of a session.
-const UPKEEP: [Kind; 4] =
-    [Kind::WRITER_OPENED, Kind::WRITER_CLOSED, Kind::CHECKPOINT_THINNED, Kind::PAYLOAD_ERASED];
 /// Events that determine the numbers of checkpoints.
 const CHECKPOINTS: [Kind; 2] = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED];
-
-/// A session to remove.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionRemoval {
-    /// Its id.
-    pub id: SessionId,
-    /// Its title.
-    pub title: Option<String>,
-    /// What lists show it under.
-    pub name: Option<String>,
-    /// When it was last used.
-    pub last_used: Timestamp,
-    /// Its last event: a session that has more was used since.
-    pub last: Seq,
-    /// The bytes of its directory, its payloads, and what its checkpoints stored.
-    pub bytes: u64,
-    /// Why it is removed.
-    pub reason: RemovalReason,
-    /// The id of its project, if it has one.
-    pub project: Option<String>,
-}
-
-/// The rules of a cleanup. Sessions of a project with its own settings are counted separately, all
-/// others together.
-#[derive(Debug, Clone, Default)]
-pub struct CleanupRules {
-    /// For all sessions except those of `projects`.
-    pub retention: Retention,
-    /// Settings that override these, by a project's id or directory.
-    pub projects: BTreeMap<String, RetentionOverrides>,
-    /// Only sessions of these projects are removed and counted; of all projects if empty.
-    pub only: Vec<String>,
-    /// The ids that one project is known by: settings under one of them apply to its sessions under
-    /// all of them.
-    pub known_by: Vec<String>,
-}
-
-impl From<&Retention> for CleanupRules {
-    fn from(retention: &Retention) -> Self {
-        Self { retention: retention.clone(), ..Self::default() }
-    }
-}
-
-impl From<&Self> for CleanupRules {
-    fn from(rules: &Self) -> Self {
-        rules.clone()
-    }
-}
-
-impl CleanupRules {
-    /// The settings of each group of sessions: the store's, then the projects'.
-    fn groups(&self) -> Vec<Retention> {
-        let projects = self.projects.values().map(|it| it.over(&self.retention));
-        std::iter::once(self.retention.clone()).chain(projects).collect()
-    }
-
-    /// The group of a session; `None` if it stays in any case.
-    fn group_of(&self, project: Option<&str>, dir: Option<&Path>) -> Option<usize> {
-        if !self.only.is_empty() && project.is_none_or(|id| !self.only.iter().any(|it| it == id)) {
-            return None;
-        }
-        let ids = match project {
-            Some(id) if self.known_by.iter().any(|it| it == id) => self.known_by.clone(),
-            project => project.map(str::to_owned).into_iter().collect(),
-        };
-        let named = self.projects.keys().map(String::as_str).zip(1..);
-        Some(config_named_for(named, &ids, dir).map_or(0, |(_, place)| place))
-    }
-
-    fn any(&self, holds: impl Fn(&Retention) -> bool) -> bool {
-        self.groups().iter().any(holds)
-    }
-}
 
 /// Checkpoints to drop. While it lives, no fork is created that could rewind to them.
 #[derive(Debug, Default)]
@@ -122,76 +46,6 @@ pub struct DroppedCheckpoints {
     /// Their numbers.
     pub numbers: Vec<u64>,
     _lock: Option<Box<dyn StorageLock>>,
-}
-
-/// The clock is far ahead of when the store was last used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockJump {
-    /// When the store was last used.
-    pub seen: Timestamp,
-    /// The current time.
-    pub now: Timestamp,
-}
-
-/// What a cleanup would do.
-#[derive(Debug, Clone, Default)]
-pub struct CleanupPlan {
-    /// The sessions to remove, forks before their parents.
-    pub sessions: Vec<SessionRemoval>,
-    /// Sessions that stay although they exceed a limit.
-    pub kept: Vec<(SessionId, KeepReason)>,
-    /// The numbers of checkpoints to remove, by session.
-    pub checkpoints: Vec<(SessionId, Vec<u64>)>,
-    /// How many earlier removals are unfinished.
-    pub leftovers: u64,
-    /// The objects that nothing would name; `None` if that is unknown.
-    pub objects: Option<CollectionSummary>,
-    /// What would be compressed. Nothing is lost by it, so it is not asked about.
-    pub unsealed: UnsealedSegments,
-    /// Set if the clock seems to have jumped forward.
-    pub jumped: Option<ClockJump>,
-    /// Notes for the user.
-    pub notes: Vec<String>,
-    /// Every fork in the store, with its parent.
-    forks: Vec<(SessionId, SessionId)>,
-}
-
-impl CleanupPlan {
-    /// Whether there is nothing to remove.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-            && self.checkpoints.is_empty()
-            && self.leftovers == 0
-            && self.objects.is_none_or(|objects| objects.objects_removed == 0)
-    }
-
-    /// The numbers of a session's checkpoints to remove.
-    fn checkpoints_of(&self, session: SessionId) -> BTreeSet<u64> {
-        let of = self.checkpoints.iter().filter(|(id, _)| *id == session);
-        of.flat_map(|(_, numbers)| numbers.iter().copied()).collect()
-    }
-
-    /// A fork of a session that is not among those removed.
-    fn fork_that_stays(&self, parent: SessionId, gone: &[SessionRemoval]) -> Option<SessionId> {
-        let of = self.forks.iter().filter(|(_, of)| *of == parent);
-        of.map(|(fork, _)| *fork).find(|fork| gone.iter().all(|session| session.id != *fork))
-    }
-}
-
-/// What a cleanup did.
-#[derive(Debug, Clone, Default)]
-pub struct CleanupOutcome {
-    /// The sessions that were removed.
-    pub sessions: Vec<SessionRemoval>,
-    /// How many checkpoints were removed.
-    pub checkpoints: u64,
-    /// The objects that were removed.
-    pub objects: CollectionSummary,
-    /// The segments that were compressed.
-    pub sealed: SealOutcome,
-    /// What could not be done, and why.
-    pub notes: Vec<String>,
 }
 
 /// The result of the daily cleanup.
@@ -205,21 +59,10 @@ pub enum DailyCleanup {
     Cleaned(CleanupOutcome),
 }
 
-/// What is known of a session in the store.
-struct StoredSessionFacts {
-    facts: SessionFacts,
-    title: Option<String>,
-    last: Seq,
-    checkpoints: Vec<CheckpointFacts>,
-    project: Option<String>,
-    /// The directory of its workspace.
-    workspace: Option<PathBuf>,
-}
-
 /// The sessions of the store.
 #[derive(Default)]
 struct StoreInventory {
-    sessions: Vec<StoredSessionFacts>,
+    sessions: Vec<StoredSession>,
     /// Sessions that cannot be read, and why. Each may be a fork of any other.
     unknown: Vec<String>,
 }
@@ -437,10 +280,9 @@ impl Cleaner<'_> {
         now: Timestamp,
         about: Option<SessionId>,
     ) -> Result<CleanupPlan, StoreError> {
-        let mut plan = CleanupPlan::default();
         let StoreInventory { sessions: mut here, unknown } = self.sessions_here()?;
         if !unknown.is_empty() {
-            plan.notes = unknown;
+            let mut plan = CleanupPlan { notes: unknown, ..CleanupPlan::default() };
             if rules.any(Retention::is_set) {
                 let note = "no session and no checkpoint goes: what cannot be read may be a fork \
                             of any session; `abide doctor` tells more";
@@ -451,56 +293,14 @@ impl Cleaner<'_> {
         for here in here.iter_mut().filter(|here| Some(here.facts.id) == about) {
             here.facts.in_use = true;
         }
-        let newest = here.iter().map(|here| here.facts.last_used).max();
-        let seen = self.read_cleaned().clock().or(newest);
-        let groups = rules.groups();
-        let jumped = |seen: &Timestamp| {
-            rules.any(|settings| settings.needs_clock() && settings.clock_jumped(*seen, now))
-        };
-        plan.jumped = seen.filter(jumped).map(|seen| ClockJump { seen, now });
-        for here in &mut here {
-            let group = rules.group_of(here.project.as_deref(), here.workspace.as_deref());
-            here.facts.group = group.unwrap_or(groups.len());
+        let mut planned = CleanupPlan::of(&mut here, rules, now, self.read_cleaned().clock());
+        for removal in &mut planned.sessions {
+            // What cannot be read has no name.
+            let reader = self.store.reader(removal.id);
+            let name = reader.and_then(|reader| read_session_name(&reader));
+            removal.name = name.unwrap_or_default();
         }
-        let facts: Vec<SessionFacts> = here.iter().map(|here| here.facts.clone()).collect();
-        let planned = plan_retention(now, &facts, &groups);
-        let by_id: HashMap<SessionId, &StoredSessionFacts> =
-            here.iter().map(|here| (here.facts.id, here)).collect();
-        plan.kept = planned.keep;
-        let fork =
-            |here: &StoredSessionFacts| here.facts.parent.map(|parent| (here.facts.id, parent));
-        plan.forks = here.iter().filter_map(fork).collect();
-        for (id, reason) in &planned.remove {
-            if let Some(here) = by_id.get(id) {
-                // What cannot be read has no name.
-                let reader = self.store.reader(*id);
-                let name = reader.and_then(|reader| read_session_name(&reader));
-                plan.sessions.push(SessionRemoval {
-                    id: *id,
-                    title: here.title.clone(),
-                    name: name.unwrap_or_default(),
-                    last_used: here.facts.last_used,
-                    last: here.last,
-                    bytes: here.facts.bytes,
-                    reason: *reason,
-                    project: here.project.clone(),
-                });
-            }
-        }
-        let going: HashSet<SessionId> = planned.remove.iter().map(|(id, _)| *id).collect();
-        let staying = || here.iter().filter(|here| !going.contains(&here.facts.id));
-        // A fork can rewind to the checkpoints of its ancestors.
-        let parents: HashSet<SessionId> = staying().filter_map(|here| here.facts.parent).collect();
-        let alone =
-            |here: &&StoredSessionFacts| !here.facts.in_use && !parents.contains(&here.facts.id);
-        for here in staying().filter(alone) {
-            let Some(settings) = groups.get(here.facts.group) else { continue };
-            let numbers = plan_checkpoints(now, &here.checkpoints, settings);
-            if !numbers.is_empty() {
-                plan.checkpoints.push((here.facts.id, numbers));
-            }
-        }
-        Ok(plan)
+        Ok(planned)
     }
 
     fn sessions_here(&self) -> Result<StoreInventory, StoreError> {
@@ -524,11 +324,7 @@ impl Cleaner<'_> {
         Ok(present)
     }
 
-    fn look_at(
-        &self,
-        id: SessionId,
-        layout: &SessionLayout,
-    ) -> Result<StoredSessionFacts, StoreError> {
+    fn look_at(&self, id: SessionId, layout: &SessionLayout) -> Result<StoredSession, StoreError> {
         let reader = self.store.reader_at(id, layout);
         let core = reader.look(MissingParentPolicy::PassOver).map_err(store_error)?.state.core;
         let past = reader.past().map_err(store_error)?;
@@ -542,23 +338,16 @@ impl Cleaner<'_> {
         }
         let at_rest = self.store.at_rest(layout)?;
         let mut damaged = false;
-        let mut last = Seq::ZERO;
-        let mut last_used = id.created();
-        let mut bytes = disk_use_below(&**self.store.storage(), &layout.dir)?;
+        let mut tally = SessionTally::new(id);
+        let bytes = disk_use_below(&**self.store.storage(), &layout.dir)?;
         let mut numbers = reader.checkpoints_in_ancestry().map_err(store_error)?;
         let mut checkpoints: Vec<CheckpointFacts> = Vec::new();
         let mark = reader.mark().map_err(store_error)?;
         let walked = reader.journal().walk(JournalWalkStart::beginning(), mark, &mut |found| {
             match found {
                 JournalItem::Event { line, .. } => {
-                    last = line.seq;
+                    tally.line(&line);
                     let Some(head) = line.head() else { return ControlFlow::Continue(()) };
-                    if !UPKEEP.contains(&head.kind) {
-                        last_used = last_used.max(head.at);
-                    }
-                    for object in line.objects() {
-                        bytes = bytes.saturating_add(object.size);
-                    }
                     if !CHECKPOINTS.contains(&head.kind) {
                         return ControlFlow::Continue(());
                     }
@@ -566,17 +355,13 @@ impl Cleaner<'_> {
                         return ControlFlow::Continue(());
                     };
                     let number = numbers.take(&head.kind, &fact);
-                    if let Fact::Checkpoint(fact) = fact {
-                        if let Some(number) = number {
-                            checkpoints.push(CheckpointFacts {
-                                number,
-                                at: head.at,
-                                pinned: fact.pinned,
-                                thinned: core.checkpoints.is_thinned(number),
-                            });
-                        }
-                        let stored = fact.workspace.map_or(0, |workspace| workspace.stored.1);
-                        bytes = bytes.saturating_add(stored);
+                    if let (Fact::Checkpoint(fact), Some(number)) = (fact, number) {
+                        checkpoints.push(CheckpointFacts {
+                            number,
+                            at: head.at,
+                            pinned: fact.pinned,
+                            thinned: core.checkpoints.is_thinned(number),
+                        });
                     }
                 }
                 JournalItem::Damage(_) => damaged = true,
@@ -593,16 +378,11 @@ impl Cleaner<'_> {
                 checkpoint.pinned |= needed.as_ref().is_none_or(is_needed);
             }
         }
-        let status = match core.status {
-            // Its writer is gone and did not close it.
-            SessionStatus::Running if at_rest => SessionStatus::Interrupted,
-            status => status,
-        };
         let facts = SessionFacts {
             id,
-            last_used,
-            status: if core.writing && at_rest { SessionStatus::Interrupted } else { status },
-            bytes,
+            last_used: tally.last_used,
+            status: status_at_cleanup(core.status, core.writing, at_rest),
+            bytes: bytes.saturating_add(tally.bytes),
             parent: parent.map(|parent| parent.session),
             in_use: !at_rest || damaged,
             group: 0,
@@ -610,7 +390,14 @@ impl Cleaner<'_> {
         let fields = core.fields;
         let project = reader.find_project(fields.project_id)?;
         let workspace = fields.workspace.map(PathBuf::from);
-        Ok(StoredSessionFacts { facts, title: fields.title, last, checkpoints, project, workspace })
+        Ok(StoredSession {
+            facts,
+            title: fields.title,
+            last: tally.last,
+            checkpoints,
+            project,
+            workspace,
+        })
     }
 
     /// Whether the settings drop checkpoints of a session with these fields.

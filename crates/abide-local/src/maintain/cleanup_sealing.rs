@@ -5,26 +5,16 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use abide_journal::{Access, Journal, JournalIdentity, SegmentForm, SegmentName, filling_start};
+use abide_maintain::{SealOutcome, UnsealedSegments};
 use abide_model::{SessionId, StoreError};
 
 use crate::error::{storage_error, store_error};
 use crate::maintain::cleanup::Cleaner;
-use crate::sessions::sealer::{SMALL, SealOutcome, SealScope};
+use crate::sessions::sealer::{SMALL, SealScope};
 use crate::store_layout::SessionLayout;
 
 /// A session that was not written for this long is sealed whole.
 const AT_REST: Duration = Duration::from_secs(86_400);
-
-/// The segments of a store that can be sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct UnsealedSegments {
-    /// How many sessions have some.
-    pub sessions: u64,
-    /// How many there are.
-    pub segments: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
 
 /// What of one session can be sealed.
 struct UnsealedJournal {

@@ -10,6 +10,7 @@ use abide_journal::{
     JournalIdentity, LockMode, Packs, SegmentForm, Storage, StorageLock, Sum, Watermark,
     write_full,
 };
+use abide_maintain::SealOutcome;
 use abide_model::{
     CreatedSession, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
     ReadFinding, Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
@@ -31,7 +32,7 @@ use crate::sessions::local_objects::LocalObjects;
 use crate::sessions::local_reader::LocalReader;
 use crate::sessions::local_writer::{LocalWriter, WriterStart};
 use crate::sessions::recovery;
-use crate::sessions::sealer::{SealOutcome, SealScope, Sealer, Sealing};
+use crate::sessions::sealer::{SealScope, Sealer, Sealing};
 use crate::sessions::session_ancestry::MissingParentPolicy;
 use crate::sessions::session_directory::SessionDirectory;
 use crate::sessions::settle::settle_session;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use abide_journal::{
     Access, Journal, JournalError, SealPlan, SegmentForm, SegmentName, Storage, filling_start,
 };
+use abide_maintain::SealOutcome;
 
 /// Seals full segments while the writer is idle.
 #[derive(Debug, Default)]
@@ -117,34 +118,6 @@ pub(crate) enum SealScope {
     Full,
     /// The last one too. All of it must be durable, and the lock held.
     Whole,
-}
-
-/// What sealing did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SealOutcome {
-    /// How many segments were sealed.
-    pub segments: u64,
-    /// How many bytes they had.
-    pub plain_bytes: u64,
-    /// How many bytes they have now.
-    pub sealed_bytes: u64,
-    /// Something is left: sealing was stopped, or reached its limit.
-    pub stopped: bool,
-}
-
-impl SealOutcome {
-    /// How many bytes were freed.
-    #[must_use]
-    pub const fn freed(&self) -> u64 {
-        self.plain_bytes.saturating_sub(self.sealed_bytes)
-    }
-
-    pub(crate) const fn add(&mut self, other: Self) {
-        self.segments += other.segments;
-        self.plain_bytes += other.plain_bytes;
-        self.sealed_bytes += other.sealed_bytes;
-        self.stopped |= other.stopped;
-    }
 }
 
 /// A journal to be sealed. The session's lock must be held.

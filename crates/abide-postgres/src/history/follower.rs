@@ -97,7 +97,7 @@ async fn follow_progress(reader: &PostgresReader) -> Result<FollowProgress, Serv
 }
 
 /// Parses an overview from the table.
-pub(super) fn overview_of(json: &str) -> Result<Overview, ServerError> {
+pub(crate) fn overview_of(json: &str) -> Result<Overview, ServerError> {
     serde_json::from_str(json).map_err(|error| {
         let place = "the overview of a session".to_owned();
         StoreError::Damaged { place, reason: error.to_string() }.into()

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::postgres_reader::PostgresReader;
 
-pub(crate) use follower::catch_up_history;
+pub(crate) use follower::{catch_up_history, overview_of};
 pub(crate) use history_answer::HistoryReader;
 
 /// How often a writer's sessions are added to the index.

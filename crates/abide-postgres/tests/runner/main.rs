@@ -10,6 +10,7 @@
 
 mod backup;
 mod bundle;
+mod cleaning;
 mod closing;
 mod collection;
 mod contract;

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
-    EventPart, Examination, FileMatches, FinishedRepair, ImportedBundle, LocalStore, RepairPlan,
-    RepairRequest, SessionLiveness, TextMatches,
+    BundleHeader, CleanupOutcome, CleanupPlan, CleanupRules, CollectError, CollectionSummary,
+    DiskUse, EraseError, EraseOutcome, ErasePlan, EventPart, Examination, FileMatches,
+    FinishedRepair, ImportedBundle, LocalStore, RepairPlan, RepairRequest, SessionLiveness,
+    TextMatches,
 };
 use abide_model::{Finding, Seq, SessionId, SessionWriter, StoreError};
 
 use super::{
     Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
     ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
-    ProjectRegistry, StoreDoctor, StoreHome,
+    ProjectRegistry, SessionCleaner, StoreDoctor, StoreHome,
 };
 use crate::Error;
 
@@ -201,6 +202,25 @@ impl ObjectCollector for LocalStore {
         _: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.collector().collect(COLLECTION_GRACE)
+    }
+}
+
+impl SessionCleaner for LocalStore {
+    fn cleanup_rules(&self) -> CleanupRules {
+        self.cleaner().rules()
+    }
+
+    fn plan_cleanup(&self, rules: &CleanupRules) -> Result<CleanupPlan, StoreError> {
+        self.cleaner().plan(rules)
+    }
+
+    fn apply_cleanup(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+        _: Duration,
+    ) -> Result<CleanupOutcome, StoreError> {
+        self.cleaner().apply(plan, rules)
     }
 }
 

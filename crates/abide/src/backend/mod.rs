@@ -23,9 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, BundleReader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome,
-    ErasePlan, EventPart, Examination, FileMatches, FinishedRepair, ImportedBundle, Leftovers,
-    LocalStore, RepairPlan, RepairRequest, SessionLiveness, TextMatches,
+    BundleHeader, BundleReader, CleanupOutcome, CleanupPlan, CleanupRules, CollectError,
+    CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan, EventPart, Examination,
+    FileMatches, FinishedRepair, ImportedBundle, Leftovers, LocalStore, RepairPlan, RepairRequest,
+    SessionLiveness, TextMatches,
 };
 use abide_model::{Finding, NewEvent, Seq, SessionId, SessionWriter, StoreError};
 
@@ -62,6 +63,8 @@ pub struct Capabilities {
     pub eraser: Option<Arc<dyn PayloadEraser>>,
     /// It removes objects that nothing names.
     pub collector: Option<Arc<dyn ObjectCollector>>,
+    /// It removes sessions by their age and number.
+    pub cleaner: Option<Arc<dyn SessionCleaner>>,
     /// It examines and repairs what it holds.
     pub doctor: Option<Arc<dyn StoreDoctor>>,
     /// It is a directory of files, with settings and transcripts.
@@ -80,6 +83,7 @@ impl Capabilities {
             + Maintenance
             + PayloadEraser
             + ObjectCollector
+            + SessionCleaner
             + StoreDoctor
             + 'static,
     {
@@ -92,6 +96,7 @@ impl Capabilities {
             maintenance: Some(store.clone()),
             eraser: Some(store.clone()),
             collector: Some(store.clone()),
+            cleaner: Some(store.clone()),
             doctor: Some(store.clone()),
             files: None,
         }
@@ -248,6 +253,22 @@ pub trait ObjectCollector: fmt::Debug + Send + Sync {
         wait: Duration,
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError>;
+}
+
+/// Removes sessions by retention, and then the objects that nothing names any more.
+pub trait SessionCleaner: fmt::Debug + Send + Sync {
+    /// The rules of the store's settings. A shared store has none: nothing goes by them.
+    fn cleanup_rules(&self) -> CleanupRules;
+    /// What a cleanup by these rules would do. Changes nothing.
+    fn plan_cleanup(&self, rules: &CleanupRules) -> Result<CleanupPlan, StoreError>;
+    /// Applies a plan as far as it still holds: a session that was used since stays. Waits this long
+    /// for those who store objects.
+    fn apply_cleanup(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+        wait: Duration,
+    ) -> Result<CleanupOutcome, StoreError>;
 }
 
 /// Examines what a store holds, and repairs it.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_local::{
-    BundleHeader, CollectError, CollectionSummary, DiskUse, EraseError, EraseOutcome, ErasePlan,
-    EventPart, Examination, FileMatches, FinishedRepair, ImportedBundle, LocalChildSocket,
-    RepairPlan, RepairRequest, SessionLiveness, TextMatches, write_through_holder,
+    BundleHeader, CleanupOutcome, CleanupPlan, CleanupRules, CollectError, CollectionSummary,
+    DiskUse, EraseError, EraseOutcome, ErasePlan, EventPart, Examination, FileMatches,
+    FinishedRepair, ImportedBundle, LocalChildSocket, RepairPlan, RepairRequest, SessionLiveness,
+    TextMatches, write_through_holder,
 };
 use abide_model::{
     CreatedSession, Finding, History, HistoryQuery, NewSession, ObjectHash, Objects, Seq,
@@ -23,7 +24,7 @@ use super::storing_writer::StoringWriter;
 use super::{
     Bundle, BundleStore, COLLECTION_GRACE, Capabilities, ChildBatchObserver, ChildRelay,
     ChildService, EraseRemains, LivenessProbe, Maintenance, ObjectCollector, PayloadEraser,
-    ProjectRegistry, StoreDoctor, StoreHome,
+    ProjectRegistry, SessionCleaner, StoreDoctor, StoreHome,
 };
 use crate::consent::is_usable;
 use crate::{Error, locate::ProjectIdentity};
@@ -429,6 +430,25 @@ impl ObjectCollector for SharedStore {
         notes: &mut Vec<String>,
     ) -> Result<CollectionSummary, CollectError> {
         self.inner.collector().collect(COLLECTION_GRACE, wait, notes)
+    }
+}
+
+impl SessionCleaner for SharedStore {
+    fn cleanup_rules(&self) -> CleanupRules {
+        CleanupRules { known_by: self.projects().to_vec(), ..CleanupRules::default() }
+    }
+
+    fn plan_cleanup(&self, rules: &CleanupRules) -> Result<CleanupPlan, StoreError> {
+        self.inner.cleaner().plan(rules, COLLECTION_GRACE)
+    }
+
+    fn apply_cleanup(
+        &self,
+        plan: &CleanupPlan,
+        rules: &CleanupRules,
+        wait: Duration,
+    ) -> Result<CleanupOutcome, StoreError> {
+        self.inner.cleaner().apply(plan, rules, COLLECTION_GRACE, wait)
     }
 }
 
