@@ -109,15 +109,14 @@ fn joined_ranges(mut ranges: Vec<(Seq, Seq)>) -> Vec<(Seq, Seq)> {
 
 #[cfg(test)]
 mod tests {
+    use abide_model::{SessionId, Timestamp};
+
     use super::*;
 
     #[test]
     fn what_is_named_as_lost_is_left_out() {
-        let mut walk = RowWalk::after(
-            Seq::ZERO,
-            None,
-            Sum::genesis("000000000000000000000000".parse().unwrap_or_default()),
-        );
+        let id = SessionId::new(Timestamp::from_millis(0), [0; 10]);
+        let mut walk = RowWalk::after(Seq::ZERO, None, Sum::genesis(id));
         walk.reaches(Seq(9));
         let at = |first, last| (Seq(first), Seq(last));
         assert_eq!(walk.lost(&[]), [at(1, 9)]);

@@ -16,7 +16,8 @@ impl PostgresStore {
         let walk = doctor.check_own_rows(&reader, &mut found)?.walk;
         let wrong = found.findings.into_iter().find(|found| found.severity >= Severity::Error);
         wrong.map_or(Ok(walk.sound.0), |wrong| {
-            let place = format!("session {session}, {}", wrong.place);
+            let seq = wrong.place.seq.unwrap_or_default();
+            let place = format!("event {seq} of session {session}");
             Err(StoreError::Damaged { place, reason: wrong.message })
         })
     }
