@@ -56,7 +56,7 @@ impl PostgresCleaner<'_> {
             // Plan again: what has changed since the plan was shown stays.
             let (fresh, survey) = self.plan_sessions(&rules.into(), &plan.sessions)?;
             note_what_stays(plan, &fresh, &survey, &mut cleaned.notes);
-            self.remove_planned(plan, &fresh, &survey, &mut cleaned)?;
+            self.remove_planned(plan, &fresh, &survey, &mut cleaned);
         }
         match self.store.collector().collect(grace, wait, &mut cleaned.notes) {
             Ok(objects) => cleaned.objects = objects,
@@ -105,13 +105,21 @@ impl PostgresCleaner<'_> {
         fresh: &CleanupPlan,
         survey: &SessionSurvey<'_>,
         cleaned: &mut CleanupOutcome,
-    ) -> Result<(), StoreError> {
+    ) {
         let shown: HashMap<SessionId, Seq> =
             plan.sessions.iter().map(|session| (session.id, session.last)).collect();
         for session in &fresh.sessions {
             let id = session.id;
             let (Some(last), Some(sid)) = (shown.get(&id), survey.sid(id)) else { continue };
-            let why = match self.store.delete_rows(sid, Some(*last))? {
+            let deleted = match self.store.delete_rows(sid, Some(*last)) {
+                Ok(deleted) => deleted,
+                // It may be gone: the answer may be what was lost.
+                Err(error) => {
+                    cleaned.notes.push(format!("session {id}: {error}; the others stay"));
+                    return;
+                }
+            };
+            let why = match deleted {
                 SessionDeletion::Done => {
                     cleaned.sessions.push(session.clone());
                     continue;
@@ -126,7 +134,6 @@ impl PostgresCleaner<'_> {
             };
             cleaned.notes.push(format!("session {id} stays: {why}"));
         }
-        Ok(())
     }
 }
 

@@ -235,7 +235,7 @@ impl PostgresDoctor<'_> {
 
     /// The last event that there once was, if the table does not have it, and the events of which
     /// something was set aside.
-    fn reached(&self, reader: &PostgresReader) -> Result<(Seq, Vec<Seq>), StoreError> {
+    pub(crate) fn reached(&self, reader: &PostgresReader) -> Result<(Seq, Vec<Seq>), StoreError> {
         let (server, sid) = (self.store.server().clone(), reader.known.sid);
         self.store.server().block(async move {
             let ask = server.ask("read a session of", |client| {

@@ -81,6 +81,12 @@ impl RowWalk {
         joined_ranges(lost)
     }
 
+    /// Whether every event is there and follows from the one before, but for those that are named as
+    /// lost.
+    pub(crate) fn is_whole_but(&self, named: &[(Seq, Seq)]) -> bool {
+        self.lost(named).is_empty() && self.unreadable.is_empty() && self.unchained.is_empty()
+    }
+
     /// Whether an event of a range is missing or cannot be read.
     pub(crate) fn is_lacking(&self, (first, last): (Seq, Seq)) -> bool {
         let is_in = |seq: &Seq| (first..=last).contains(seq);

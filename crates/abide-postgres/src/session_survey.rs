@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use abide_journal::{Environment, Sum};
 use abide_maintain::{
-    SessionRemoval, SessionTally, StoredSession, is_session_use, status_at_cleanup,
+    SessionRemoval, SessionTally, StoredSession, is_session_use, note_recovery, recorded_recovery,
+    status_at_cleanup,
 };
 use abide_model::{
     Seq, SessionCore, SessionFacts, SessionFields, SessionId, SessionReader, StoreError, Timestamp,
@@ -22,6 +23,7 @@ use crate::history::overview_of;
 use crate::lease::LeaseStatus;
 use crate::postgres_reader::parse_sound_line;
 use crate::postgres_store::{PostgresStore, session_id};
+use crate::row_walk::RowWalk;
 
 /// The sessions that are asked about at once.
 const SESSIONS: i64 = 64;
@@ -211,34 +213,45 @@ fn read_through(store: &PostgresStore, session: &mut StoredSession) -> Result<()
 }
 
 /// The own lines of a session, checked like those of a journal: each is sound and follows from the one
-/// before.
+/// before, but for what a repair has named as lost.
 fn own_lines(store: &PostgresStore, id: SessionId) -> Result<OwnLines, StoreError> {
     let reader = store.reader(id)?;
     let (core, _) = reader.core()?;
-    let shared = reader.known.shared();
-    let mut link = match shared {
-        Seq::ZERO => Sum::genesis(id).link(),
+    let doctor = store.doctor();
+    let (reached, _) = doctor.reached(&reader)?;
+    let (shared, genesis) = (reader.known.shared(), Sum::genesis(id));
+    let sum = match shared {
+        Seq::ZERO => Some(genesis),
         shared => {
             let asked = reader.clone();
-            store.server().block(async move { asked.sum_of(shared).await })?.link()
+            match store.server().block(async move { asked.sum_of(shared).await }) {
+                Ok(sum) => Some(sum),
+                // A repair may have named it as lost.
+                Err(StoreError::Damaged { .. }) => None,
+                Err(error) => return Err(error),
+            }
         }
     };
-    let mut tally = SessionTally::new(id);
-    let (mut bytes, mut expected) = (0_u64, shared.next());
+    let mut walk = RowWalk::after(shared, sum, genesis);
+    let (mut tally, mut bytes, mut recoveries) = (SessionTally::new(id), 0_u64, Vec::new());
     store.eraser().each_own_line(&reader, &mut |seq, raw| {
-        let damaged = |reason: &str| StoreError::Damaged {
-            place: format!("event {seq} of session {id}"),
-            reason: reason.to_owned(),
-        };
-        let line = parse_sound_line(seq, raw).map_err(|reason| damaged(&reason))?;
-        if seq != expected || line.prev != link {
-            return Err(damaged("does not follow from the one before"));
+        if let Some(line) = walk.row(seq, raw) {
+            tally.line(&line);
+            bytes = bytes.saturating_add(raw.len() as u64);
+            if let Some(recovery) = recorded_recovery(&line) {
+                note_recovery(&mut recoveries, seq, recovery);
+            }
         }
-        (expected, link) = (seq.next(), line.sum.link());
-        tally.line(&line);
-        bytes = bytes.saturating_add(raw.len() as u64);
-        Ok(())
+        Ok::<_, StoreError>(())
     })?;
+    walk.reaches(reached);
+    let named: Vec<_> = recoveries.iter().flat_map(|(_, fact)| fact.lost.clone()).collect();
+    if !walk.is_whole_but(&named) {
+        return Err(StoreError::Damaged {
+            place: format!("session {id}"),
+            reason: "events are missing or cannot be read".to_owned(),
+        });
+    }
     Ok(OwnLines { core, tally, bytes })
 }
 

@@ -90,7 +90,9 @@ impl CleanupArgs {
             show_cleanup_plan(&plan, Some(&settings), &opened, &mut out)?;
             out.flush()?;
         }
-        let doubted = plan.jumped.filter(|_| !self.trust_clock);
+        // A shared store does not remember that its clock was trusted, and nothing goes without sessions.
+        let matters = !shared || !plan.sessions.is_empty();
+        let doubted = plan.jumped.filter(|_| !self.trust_clock && matters);
         if let Some(jump) = doubted {
             if self.yes && !self.dry_run {
                 return Err(CommandError::failed(clock_jump_text(jump))
@@ -101,7 +103,7 @@ impl CleanupArgs {
         if self.dry_run {
             return Ok(());
         }
-        // Any cleanup, even of nothing, sets the time the store relies on.
+        // Any cleanup of files, even of nothing, sets the time the store relies on.
         if !plan.is_empty() || doubted.is_some() {
             confirm("Proceed? Removed data cannot be restored.", self.yes, None)?;
         }

@@ -367,6 +367,7 @@ fn damaged_sessions_stay_and_others_go_beside_them() {
     let Some(aged) = Aged::new() else { return };
     let altered = aged.session(50, "completed");
     let short = aged.session(45, "completed");
+    let cut = aged.session(42, "completed");
     let whole = aged.session(40, "completed");
     aged.session(0, "completed");
     let at = |id: SessionId| format!("sid = (SELECT sid FROM session WHERE id = '{id}')");
@@ -375,13 +376,33 @@ fn damaged_sessions_stay_and_others_go_beside_them() {
         at(altered)
     ));
     aged.sql(&format!("DELETE FROM event WHERE seq = 3 AND {}", at(short)));
-    let rules = older_than(30);
+    // What is left looks whole; the index knows better.
+    let end = format!("(SELECT max(seq) FROM event WHERE {})", at(cut));
+    aged.sql(&format!("DELETE FROM event WHERE seq = {end} AND {}", at(cut)));
+    let rules = Retention { keep_failed: false, ..older_than(30) };
     let plan = aged.plan(&rules);
     assert_eq!(going(&plan), [whole]);
-    assert_eq!(plan.kept, [(altered, KeepReason::InUse), (short, KeepReason::InUse)]);
+    let kept = [altered, short, cut].map(|id| (id, KeepReason::InUse));
+    assert_eq!(plan.kept, kept);
     // What it names is not known.
     assert!(plan.notes[0].starts_with("no objects will be collected: "), "{:?}", plan.notes);
     assert_eq!(gone(&aged.apply(&plan, &rules)), [whole]);
+}
+
+#[test]
+fn a_session_that_was_repaired_goes_like_others() {
+    let Some(aged) = Aged::new() else { return };
+    let mended = aged.session(50, "completed");
+    aged.session(0, "completed");
+    aged.sql("DELETE FROM event WHERE seq = 3 AND sid = (SELECT min(sid) FROM session)");
+    let rules = older_than(30);
+    assert!(going(&aged.plan(&rules)).is_empty());
+    aged.days_ago(45);
+    let (doctor, request) = (aged.store.doctor(), abide_maintain::RepairRequest::default());
+    let plan = doctor.plan(&doctor.examine(mended).unwrap(), request).unwrap();
+    doctor.repair(&plan, request, WAIT).unwrap();
+    aged.days_ago(0);
+    assert_eq!(gone(&aged.apply(&aged.plan(&rules), &rules)), [mended]);
 }
 
 #[test]

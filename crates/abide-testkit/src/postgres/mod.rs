@@ -330,7 +330,7 @@ fn run(
     let mut set = |name: &str, value: &str| {
         command.arg("-c").arg(format!("{name}={value}"));
     };
-    set("max_connections", "200");
+    set("max_connections", "500");
     if settings.fsync == Fsync::Off {
         set("fsync", "off");
         set("full_page_writes", "off");

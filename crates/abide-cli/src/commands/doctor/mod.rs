@@ -5,7 +5,7 @@ mod doctor_report;
 use std::time::Duration;
 
 use abide::{
-    SessionId, SessionRef,
+    SessionId, SessionRef, StoreError,
     maintenance::{
         Examination, Finding, FinishedRepair, RepairAction, RepairAftermath, RepairPlan,
         RepairRequest, RepairStrategy, StoreDoctor,
@@ -333,6 +333,8 @@ fn doctor_examine_each(
     for (session, result) in examined {
         match result {
             Ok(examination) => good.push(examination),
+            // It was removed meanwhile.
+            Err(StoreError::NoSession { .. }) => {}
             // A session that cannot be examined must not block the others.
             Err(error) => report.unreadable(session, &error),
         }
