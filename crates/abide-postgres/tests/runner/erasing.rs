@@ -312,6 +312,30 @@ fn an_erasure_that_is_cut_off_is_known_and_finished() {
 }
 
 #[test]
+fn what_is_erased_goes_beside_a_transaction_in_another_database() {
+    let Some(server) = PrivatePostgres::shared() else { return };
+    let url = server.create_database();
+    let store = store(&ServerUrl::parse(&url).unwrap(), PostgresOptions::default());
+    let (id, seqs) = planted(&store);
+    let other = server.create_database();
+    let other = other.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            server.sql(&other, "CREATE TABLE row (number integer)");
+            begun.send(()).unwrap();
+            server.sql(&other, "BEGIN; INSERT INTO row VALUES (1); SELECT pg_sleep(4); COMMIT");
+        });
+        has_begun.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let erased = erase(&store, id, &seqs).unwrap();
+        assert_eq!(erased.notes, [""; 0]);
+    });
+    check_erased(&store, id);
+    assert_eq!(places_with_secret(&url), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn twenty_writers_go_on_beside_erasures() {
     let Some(server) = PrivatePostgres::shared() else { return };
     let url = server.create_database();
