@@ -3,9 +3,11 @@
 #![allow(missing_docs)]
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use abide_sabotage::Workshop;
 
@@ -94,7 +96,15 @@ impl Lab {
             .env_remove("ABIDE_BREAK")
             .env_remove("ABIDE_SHARE")
             .envs(broken.map(|name| ("ABIDE_BREAK", name)));
-        command.output().unwrap()
+        loop {
+            match command.output() {
+                // A child of another test has the copy open until it becomes its own program.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                done => return done.unwrap(),
+            }
+        }
     }
 
     /// What the runner says.
