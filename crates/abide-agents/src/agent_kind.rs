@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::profile::{AgentProfile, Output};
 use crate::profiles::PROFILES;
-use crate::{PromptInput, PromptSlot, command, invocation};
+use crate::{KeptSessions, PromptInput, PromptSlot, command, invocation};
 
 /// A form in which an agent prints what it does: a handle for a line in the table of agents.
 #[derive(Clone, Copy)]
@@ -53,6 +53,12 @@ impl AgentKind {
     #[must_use]
     pub const fn reports_exit(self) -> bool {
         self.0.reports_exit
+    }
+
+    /// The sessions that it keeps in files of its own, if abide knows them.
+    #[must_use]
+    pub const fn kept_sessions(self) -> Option<&'static KeptSessions> {
+        self.0.kept
     }
 
     /// The form in which this command will print, by the name of its program and by the flags that

@@ -38,6 +38,7 @@ mod opencode;
 
 mod agent_kind;
 mod invocation;
+mod kept;
 mod limits;
 mod output;
 mod profile;
@@ -45,6 +46,10 @@ mod profiles;
 
 pub use agent_kind::{AgentKind, UnknownAgent};
 pub use invocation::{PromptInput, PromptSlot};
+pub use kept::{
+    KeptContent, KeptFile, KeptForm, KeptSessions, OpaqueReader, ReadRecord, RecordMessage,
+    RecordReader, RecordText, RewindPlace, SessionDetails,
+};
 pub use limits::limit_in;
 pub use output::{AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit};
 

@@ -1,6 +1,7 @@
 //! All that the rest of the code asks of an agent.
 
 use crate::invocation::{AgentProgram, PromptInput, PromptSlot};
+use crate::KeptSessions;
 use crate::limits::LimitTexts;
 use crate::output::{EventOutputDecoder, OutputReader, PriorSession};
 
@@ -25,6 +26,8 @@ pub(crate) struct AgentProfile {
     pub output: Output,
     /// Does a call of its shell tool fail where the command fails?
     pub reports_exit: bool,
+    /// The sessions that it keeps in files of its own; `None` where it keeps none, or they are not known.
+    pub kept: Option<&'static KeptSessions>,
     /// How it tells that a limit was met, besides the ways that all know.
     pub limits: LimitTexts,
 }

@@ -70,6 +70,8 @@ vocabulary! {
     LOG_RECORDED = "log.recorded",
     RECOVERY_PERFORMED = "recovery.performed",
     PAYLOAD_ERASED = "payload.erased",
+    SOURCE_RECORDED = "source.recorded",
+    SOURCE_READ = "source.read",
 }
 
 impl Kind {

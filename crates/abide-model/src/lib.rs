@@ -76,7 +76,7 @@ pub use fact::{
     LimitObservation, LogRecord, Manifest, ManifestTask, Message, MessageBlock, MessageContent,
     ModelConfiguration, ParentReason, PermissionAnswered, PermissionAsked, PermissionOption,
     Recovery, ResourceSample, Rewind, RunEnd, RunStart, SessionCreated, SessionFields,
-    SessionParent, SessionStatus, SourceDocument, StatusChange, TaskChange, TaskCreated,
+    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange, TaskChange, TaskCreated,
     TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult,
     TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
 };

@@ -637,7 +637,7 @@ impl Job {
             ObservedFact::Usage { model, usage } => {
                 self.usage.add(&usage);
                 tell(&RunEvent::Usage { task: task(), usage: usage.clone() });
-                UsageRecord { model, usage }.try_into()?
+                UsageRecord { id: None, model, usage }.try_into()?
             }
             ObservedFact::Limited(limited) => {
                 let observation = LimitObservation {

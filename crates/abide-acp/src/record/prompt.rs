@@ -76,7 +76,7 @@ pub(super) fn end_prompt_turn(
 /// Records the usage of a prompt in a turn that continues with another.
 pub(super) fn record_prompt_usage(outcome: Result<&RawValue, &RawValue>, batch: &mut RecordBatch) {
     if let Some(usage) = outcome.ok().and_then(|result| read_prompt_result(result).1) {
-        let record = UsageRecord { model: None, usage };
+        let record = UsageRecord { id: None, model: None, usage };
         batch.fact(&abide::Kind::USAGE_RECORDED, None, record);
     }
 }

@@ -19,5 +19,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: |_| None,
     output: Output::Text(command::text_output),
     reports_exit: false,
+    kept: None,
     limits: LimitTexts::NONE,
 };

@@ -23,5 +23,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: invocation::input,
     output: Output::Events(|before| Box::new(output::ClaudeOutput::told(before.prompt))),
     reports_exit: true,
+    kept: None,
     limits: limits::TEXTS,
 };

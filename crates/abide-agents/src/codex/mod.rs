@@ -21,5 +21,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
         Box::new(output::CodexOutput::resuming(before.used, before.calls))
     }),
     reports_exit: true,
+    kept: None,
     limits: limits::TEXTS,
 };

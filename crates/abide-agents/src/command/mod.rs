@@ -18,6 +18,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: |_| None,
     output: Output::Text(text_output),
     reports_exit: false,
+    kept: None,
     limits: LimitTexts::NONE,
 };
 

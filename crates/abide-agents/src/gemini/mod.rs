@@ -19,5 +19,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: invocation::input,
     output: Output::Events(|before| Box::new(output::GeminiOutput::told(before.prompt))),
     reports_exit: false,
+    kept: None,
     limits: limits::TEXTS,
 };

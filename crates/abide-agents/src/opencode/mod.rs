@@ -19,5 +19,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: invocation::input,
     output: Output::Events(|_| Box::<output::OpencodeOutput>::default()),
     reports_exit: true,
+    kept: None,
     limits: limits::TEXTS,
 };

@@ -12,6 +12,7 @@ mod message;
 mod permission;
 mod run;
 mod session;
+mod source;
 mod task;
 mod tool;
 mod turn;
@@ -34,6 +35,7 @@ pub use session::{
     ParentReason, SessionCreated, SessionFields, SessionParent, SessionStatus, SourceDocument,
     StatusChange, WriterOpened,
 };
+pub use source::{SourceProgress, SourceRecord};
 pub use task::{TaskChange, TaskCreated, TaskListRecord, TaskStatus, TaskStatusChange, is_check};
 pub use tool::{ApiCall, ApiResult, ToolCall, ToolResult};
 pub use turn::{ArbiterDecision, TurnEnd, TurnRole, TurnStart};
@@ -166,6 +168,10 @@ facts! {
     Recovery(Recovery) = RECOVERY_PERFORMED,
     /// A payload was erased.
     Erasure(Erasure) = PAYLOAD_ERASED,
+    /// A record of an agent's own file.
+    SourceRecord(Box<SourceRecord>) = SOURCE_RECORDED,
+    /// How far such a file was read.
+    SourceProgress(SourceProgress) = SOURCE_READ,
 }
 
 /// Turns typed facts into new events of their kind.
@@ -218,4 +224,6 @@ new_events! {
     Recovery => RECOVERY_PERFORMED,
     Rewind => SESSION_REWOUND,
     Erasure => PAYLOAD_ERASED,
+    SourceRecord => SOURCE_RECORDED,
+    SourceProgress => SOURCE_READ,
 }

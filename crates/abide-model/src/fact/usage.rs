@@ -45,6 +45,10 @@ impl Usage {
 /// `usage.recorded`: usage that no `api.finished` or `turn.finished` reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UsageRecord {
+    /// What the usage was for, by the provider's id, such as that of a message. Records with one id add
+    /// up within a session; of several sessions with it, the one with the most counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

@@ -46,6 +46,8 @@ pub fn searchable_text(event: &Event) -> Option<String> {
         Kind::PAYLOAD_ERASED,
         Kind::TURN_STARTED,
         Kind::TURN_FINISHED,
+        Kind::SOURCE_RECORDED,
+        Kind::SOURCE_READ,
     ];
     if machinery.contains(&event.kind) {
         return None;

@@ -2,7 +2,7 @@
 
 use super::MessageForm;
 use crate::json::{RawJsonFields, decode_string};
-use crate::payload_string_end;
+use crate::{Seq, payload_string_end};
 
 /// Notes about a message. They are independent: one of the wrong type is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +13,8 @@ pub struct Marks {
     pub answer: Option<String>,
     /// The message was cut off.
     pub partial: bool,
+    /// The earlier message that this one replaces.
+    pub replaces: Option<Seq>,
 }
 
 impl Marks {
@@ -25,6 +27,7 @@ impl Marks {
             form: ours.decoded("form").and_then(|name| MessageForm::named(&name)),
             answer: ours.decoded("answer").map(|answer| answer.into_owned()),
             partial: ours.flag("partial").unwrap_or_default(),
+            replaces: ours.get("replaces").and_then(|seq| seq.get().parse().ok()).map(Seq),
         }
     }
 }
@@ -76,7 +79,8 @@ mod tests {
     #[test]
     fn a_mark_is_what_it_says_however_it_is_written() {
         let marks = |text: &str| Marks::of(&RawJsonFields::of(text).unwrap());
-        let both = Marks { form: None, answer: Some("a".to_owned()), partial: true };
+        let both =
+            Marks { answer: Some("a".to_owned()), partial: true, ..Marks::default() };
         for text in [
             r#"{"role":"user","abide":{"answer":"a","partial":true}}"#,
             r#"{ "abide" : { "partial" : true , "answer" : "\u0061", "form": "new" } }"#,

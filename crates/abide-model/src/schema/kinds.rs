@@ -2,7 +2,7 @@
 
 use super::records::{
     COUNTS, COUNTS_OF_ARTIFACT, FILE_CHANGES, GIT_STATE, MANIFEST, MARKS, PARENT,
-    PERMISSION_OPTION, RANGES, RESOURCES, SESSION_STATUS, SOURCE, TASK_STATUS, TEXT_PAIRS, TEXTS,
+    PERMISSION_OPTION, RANGES, RESOURCES, SESSION_STATUS, SOURCE, SOURCE_FIELDS, TASK_STATUS, TEXT_PAIRS, TEXTS,
     USAGE, WORKSPACE_COUNTS,
 };
 use super::{
@@ -571,6 +571,11 @@ pub static KIND_DESCRIPTIONS: &[KindDescription] = &[
         meaning: "Usage that no `api.finished` or `turn.finished` reports.",
         writer: KindWriter::Anyone,
         fields: &[
+            optional(
+                "id",
+                ValueType::Text,
+                "What the usage was for, by the provider's id. Of several sessions with it, the one with the most counts.",
+            ),
             optional("model", ValueType::Text, "The model."),
             defaulted(
                 "input_tokens",
@@ -721,6 +726,31 @@ pub static KIND_DESCRIPTIONS: &[KindDescription] = &[
                 "The data stays, and the snapshots it refers to are gone.",
             ),
             optional("reason", ValueType::Text, "Why."),
+        ],
+        also: &[],
+    },
+    KindDescription {
+        kind: "source.recorded",
+        meaning: "A record of an agent's own session file that is no message.",
+        writer: KindWriter::Anyone,
+        fields: &SOURCE_FIELDS,
+        also: &[],
+    },
+    KindDescription {
+        kind: "source.read",
+        meaning: "How far an agent's own session file was read. Never reverts.",
+        writer: KindWriter::Anyone,
+        fields: &[
+            required("agent", ValueType::Text, "The agent."),
+            required("file", ValueType::Text, "The file, by its name within the session."),
+            optional("path", ValueType::Text, "Its path."),
+            required(
+                "end",
+                ValueType::COUNT,
+                "The end of what was read of it, in bytes; for a database, the number of rows.",
+            ),
+            optional("hash", ValueType::Text, "The BLAKE3 hash of what was read of it."),
+            optional("memory", ValueType::Json, "What is needed to read on."),
         ],
         also: &[],
     },

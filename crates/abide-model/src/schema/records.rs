@@ -1,6 +1,6 @@
 //! The objects with known fields inside the data of events.
 
-use super::{RecordDescription, ValueType, defaulted, optional, required};
+use super::{FieldDescription, RecordDescription, ValueType, defaulted, optional, required};
 
 /// The words of a session's status.
 pub(super) const SESSION_STATUS: ValueType =
@@ -228,6 +228,16 @@ pub(super) static MARKS: RecordDescription = RecordDescription {
         optional("answer", ValueType::Text, "The answer that it is a part of."),
         optional("partial", ValueType::Flag, "The message was cut off."),
         optional(
+            "replaces",
+            ValueType::COUNT,
+            "The seq of the earlier message that this one replaces: only the newest is shown.",
+        ),
+        optional(
+            "source",
+            ValueType::Record(&SOURCE_RECORD),
+            "The record of an agent's own file that the message stands in.",
+        ),
+        optional(
             "redacted",
             ValueType::Record(&REDACTED),
             "The secrets in whose place marks are recorded. Data of any kind may have it.",
@@ -242,4 +252,31 @@ static REDACTED: RecordDescription = RecordDescription {
         optional("bytes", ValueType::COUNT, "The length of the data before, in bytes."),
         optional("rules", ValueType::Map(&ValueType::COUNT), "The number of marks by rule."),
     ],
+};
+
+/// The fields of a record of an agent's own file.
+pub(super) const SOURCE_FIELDS: [FieldDescription; 9] = [
+    required("file", ValueType::Text, "The file, by its name within the session."),
+    required(
+        "at",
+        ValueType::COUNT,
+        "Where the record begins in the file; for a database, the number of the row.",
+    ),
+    required("bytes", ValueType::COUNT, "Its length in bytes, as it stood in the file."),
+    optional("sort", ValueType::Text, "What sort of record it is, in the agent's words."),
+    optional("id", ValueType::Text, "Its own id."),
+    optional("record", ValueType::Json, "The record."),
+    optional(
+        "message",
+        ValueType::Text,
+        "The field of the record that is `null` here, because its value is the message.",
+    ),
+    optional("text", ValueType::Text, "The bytes, if they are not JSON, as text."),
+    optional("base64", ValueType::Text, "The bytes in base64, if they are not text either."),
+];
+
+static SOURCE_RECORD: RecordDescription = RecordDescription {
+    name: "source record",
+    meaning: "A record of an agent's own file, with all its bytes.",
+    fields: &SOURCE_FIELDS,
 };

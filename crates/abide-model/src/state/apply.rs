@@ -181,6 +181,8 @@ impl SessionState {
             Fact::PlanRecorded(_)
             | Fact::PermissionAsked(_)
             | Fact::PermissionAnswered(_)
+            | Fact::SourceRecord(_)
+            | Fact::SourceProgress(_)
             | Fact::Foreign => {}
             Fact::Erased => self.apply_erased(event),
         }
