@@ -66,6 +66,9 @@ pub(crate) fn told_record(read: &ReadRecord) -> String {
     if let Some(text) = &read.compaction {
         told.push_str(&format!(" compaction {text}"));
     }
+    if !read.keeps.is_empty() {
+        told.push_str(&format!(" keeps {}", read.keeps.join(" ")));
+    }
     for event in &read.events {
         told.push_str(
             &match event.clone().into_event(Seq(1), Timestamp::default()).fact().unwrap() {

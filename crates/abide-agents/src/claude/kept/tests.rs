@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::SessionDetails;
 use crate::tests::kept_records::{
     counted_calls, kept_file, read_records, told_records, used_in_all,
 };
+use crate::{RewindPlace, SessionDetails};
 
 const ID: &str = "39059223-c894-4535-8431-f728d06a9698";
 
@@ -234,7 +234,7 @@ fn results_sidechains_and_meta_lines_leave_no_branch() {
 #[test]
 fn a_compaction_goes_on_with_the_conversation() {
     let boundary = format!(
-        "{{{},\"subtype\":\"compact_boundary\",\"logicalParentUuid\":\"a1\"}}",
+        "{{{},\"subtype\":\"compact_boundary\",\"logicalParentUuid\":\"a1\",\"compactMetadata\":{{\"preservedMessages\":{{\"uuids\":[\"p1\",\"a1\",7]}}}}}}",
         envelope("system", "b", "-")
     );
     let summary = prompt("s", "b").replacen("\"type\"", "\"isCompactSummary\":true,\"type\"", 1);
@@ -251,7 +251,7 @@ fn a_compaction_goes_on_with_the_conversation() {
         told[2..],
         [
             "system/compact_boundary",
-            "user compaction s",
+            "user compaction s keeps p1 a1",
             "user message",
             "assistant message of m-a2",
             "user back After(\"a1\") message"
@@ -444,4 +444,45 @@ fn a_real_session_is_read_with_that_of_its_subagent() {
     assert_eq!(told(|details| details.version.as_ref()), ["2.1.325"]);
     assert_eq!(told(|details| details.parent.as_ref()), [""; 0]);
     assert!(lane.iter().all(|read| read.details == SessionDetails::default()));
+}
+
+/// Version 2.1.325 was asked three times, went back before the third question, was asked once more,
+/// compacted its context, was asked again, and forked.
+#[test]
+fn a_real_session_that_went_back_was_compacted_and_forked() {
+    let lines: Vec<&str> = include_str!("../samples/kept-rewound.jsonl").lines().collect();
+    let read = read_records("claude", &session(), &lines);
+    assert!(read.iter().all(|read| read.known));
+    let places: Vec<_> = lines
+        .iter()
+        .zip(&read)
+        .filter_map(|(line, read)| Some((line.contains("third anew"), read.back.clone()?)))
+        .collect();
+    let answer = "f44ca38c-386c-4858-8ea0-f3f77d752226".to_owned();
+    assert_eq!(places, [(true, RewindPlace::After(answer.clone()))]);
+    let answers: Vec<_> = read.iter().filter(|read| read.sort == "assistant").collect();
+    assert_eq!(answers.len(), 5);
+    assert_eq!(answers[1].id.as_ref(), Some(&answer));
+    let compactions: Vec<_> = read.iter().filter(|read| read.compaction.is_some()).collect();
+    let [compaction] = compactions.as_slice() else { panic!("{compactions:?}") };
+    assert!(compaction.compaction.as_ref().unwrap().contains("answer 5"));
+    assert_eq!(compaction.keeps, [answers[3].id.clone().unwrap()]);
+    let used = used_in_all(&read);
+    assert_eq!([used.input_tokens, used.cache_read_tokens, used.output_tokens], recount(&lines));
+    assert_eq!(used.input_tokens, 5 * 1200);
+
+    // The fork begins with a copy of what is behind the compaction; what was used before is not told.
+    let lines: Vec<&str> = include_str!("../samples/kept-fork.jsonl").lines().collect();
+    let path = "projects/-p/28ee913c-3e49-418d-94cf-652ac28dc184.jsonl";
+    let fork = read_records("claude", &kept_file("claude", path).unwrap(), &lines);
+    assert!(fork.iter().all(|read| read.known && read.back.is_none()));
+    let copied = fork.iter().filter(|read| read.id.as_ref() == answers[3].id.as_ref());
+    assert_eq!(copied.map(|read| read.events.len()).collect::<Vec<_>>(), [0]);
+    let told = told_records("claude", &kept_file("claude", path).unwrap(), &lines);
+    let used: Vec<&str> =
+        told.iter().filter_map(|line| line.split_once(", used ")).map(|(_, used)| used).collect();
+    assert_eq!(
+        used,
+        ["msg_07 sample-model 1200/64/800/0/0/0", "msg_08 sample-model 1200/64/800/0/0/0"]
+    );
 }

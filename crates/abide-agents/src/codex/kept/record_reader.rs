@@ -32,6 +32,8 @@ const TITLE: usize = 500;
 pub(super) struct CodexRecordReader {
     /// The thread, by the path.
     thread: Option<String>,
+    /// The thread went back before this file: it has another name.
+    is_reverted: bool,
     memory: CodexReaderMemory,
 }
 
@@ -90,7 +92,11 @@ impl CodexRecordReader {
     /// Starts at the beginning of a file, or after the records that this memory is of.
     pub(super) fn new(file: &KeptFile, memory: Option<&str>) -> Self {
         let memory = memory.and_then(|memory| serde_json::from_str(memory).ok());
-        Self { thread: file.session.clone(), memory: memory.unwrap_or_default() }
+        Self {
+            thread: file.session.clone(),
+            is_reverted: file.name.contains('_'),
+            memory: memory.unwrap_or_default(),
+        }
     }
 
     /// Reads a record by its sort and its payload.
@@ -151,13 +157,12 @@ impl CodexRecordReader {
         if self.thread.is_some() && self.thread != id {
             return;
         }
-        let base = object_field(payload, "history_base");
-        let base_thread = base.as_ref().and_then(|base| id_field(base, "thread_id"));
-        let parent = id_field(payload, "forked_from_id").or_else(|| base_thread.clone());
-        let parent = parent.filter(|parent| id.as_ref() != Some(parent));
-        // The thread went back: this file goes on before this record of the last one.
-        if let Some(base) = base.filter(|_| base_thread.is_some() && base_thread == id) {
-            let end = base.get("end_ordinal_exclusive").and_then(|end| end.get().parse().ok());
+        let parent =
+            id_field(payload, "forked_from_id").filter(|parent| id.as_ref() != Some(parent));
+        // The thread went back: this file goes on before a record of the one before it.
+        if self.is_reverted {
+            let base = object_field(payload, "history_base");
+            let end = base.and_then(|base| base.get("end_ordinal_exclusive")?.get().parse().ok());
             read.back = end.map(|end: u64| match end.checked_sub(1) {
                 Some(last) => RewindPlace::After(last.to_string()),
                 None => RewindPlace::Beginning,

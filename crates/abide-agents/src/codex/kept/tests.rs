@@ -310,19 +310,62 @@ fn turns_that_are_rolled_back_are_left_before_their_prompts() {
 
 #[test]
 fn a_file_behind_another_of_its_thread_goes_back_in_it() {
-    let meta = |thread: &str, end: u64| {
+    let meta = |end: u64, more: &str| {
         format!(
-            r#"{{"id":"{THREAD}","history_base":{{"thread_id":"{thread}","end_ordinal_exclusive":{end}}}}}"#
+            r#"{{"id":"{THREAD}","history_base":{{"thread_id":"any","end_ordinal_exclusive":{end}}}{more}}}"#
         )
     };
-    let back = |meta: &str| {
+    let reverted = format!("sessions/rollout-2026-11-19T20-14-56-{THREAD}_01a1f573.jsonl");
+    let reverted = kept_file("codex", &reverted).unwrap();
+    let back = |file: &KeptFile, meta: &str| {
         let lines = lines(&[("session_meta", meta)]);
-        let read = read_records("codex", &rollout(), &[&lines[0]]).remove(0);
+        let read = read_records("codex", file, &[&lines[0]]).remove(0);
         (read.back, read.details.parent)
     };
-    assert_eq!(back(&meta(THREAD, 12)), (Some(RewindPlace::After("11".to_owned())), None));
-    assert_eq!(back(&meta(THREAD, 0)), (Some(RewindPlace::Beginning), None));
-    assert_eq!(back(&meta("other", 12)), (None, Some("other".to_owned())));
+    assert_eq!(back(&reverted, &meta(12, "")), (Some(RewindPlace::After("11".to_owned())), None));
+    assert_eq!(back(&reverted, &meta(0, "")), (Some(RewindPlace::Beginning), None));
+    // A fork has no copy of what it was forked from.
+    let fork = meta(12, r#","forked_from_id":"other""#);
+    assert_eq!(back(&rollout(), &fork), (None, Some("other".to_owned())));
+}
+
+/// Version 0.166.0 was asked four times, went back before the third question, was asked once more, was
+/// forked, asked there, compacted its context, and was asked at last.
+#[test]
+fn a_real_thread_that_went_back_was_forked_and_compacted() {
+    let thread = "01a1f58c-05ea-7cf3-9218-b9b4e5b8ca65";
+    let fork = "01a1f58c-07ff-79d2-bd60-46786826d150";
+    let read = |name: &str, text: &'static str| {
+        let lines: Vec<&str> = text.lines().collect();
+        let path = format!("sessions/2026/11/19/rollout-2026-11-19T20-42-36-{name}.jsonl");
+        read_records("codex", &kept_file("codex", &path).unwrap(), &lines)
+    };
+    let first = read(thread, include_str!("../samples/kept-thread.jsonl"));
+    let reverted = format!("{thread}_01a1f58c-0780-7250-abde-9922bca093ea");
+    let second = read(&reverted, include_str!("../samples/kept-reverted.jsonl"));
+    let forked = read(fork, include_str!("../samples/kept-fork.jsonl"));
+    for record in first.iter().chain(&second).chain(&forked) {
+        assert!(record.known, "{}", record.sort);
+    }
+    // 4 answers, 3 behind them, and that of the fork.
+    let used = |read: &[crate::ReadRecord]| used_in_all(read).input_tokens;
+    assert_eq!([used(&first), used(&second), used(&forked)], [4800, 3600, 1200]);
+    let places = |read: &[crate::ReadRecord]| -> Vec<(usize, RewindPlace)> {
+        let read = read.iter().enumerate();
+        read.filter_map(|(at, read)| Some((at, read.back.clone()?))).collect()
+    };
+    assert_eq!((places(&first), places(&forked)), (vec![], vec![]));
+    // The last record of the second turn.
+    assert_eq!(places(&second), [(0, RewindPlace::After("22".to_owned()))]);
+    let last = first.iter().find(|read| read.id.as_deref() == Some("22")).unwrap();
+    assert_eq!(last.sort, "event_msg/task_complete");
+    let next = first.iter().find(|read| read.id.as_deref() == Some("23")).unwrap();
+    assert_eq!(next.sort, "event_msg/task_started");
+    let compactions: Vec<&str> =
+        second.iter().filter_map(|read| read.compaction.as_deref()).collect();
+    assert!(matches!(compactions.as_slice(), [one] if one.ends_with("\nanswer 7")));
+    assert_eq!(forked[0].details.parent.as_deref(), Some(thread));
+    assert_eq!(second[0].details.parent, None);
 }
 
 #[test]
