@@ -51,12 +51,16 @@ struct CodexReaderMemory {
     /// Calls with a patch that have not ended: their ids and files.
     calls: VecDeque<(String, Vec<PatchedFile>)>,
     /// The last message of the role `user`: a prompt, if an event says so.
-    user: Option<String>,
-    /// The records of the last prompts that the conversation did not go back behind.
-    prompts: VecDeque<String>,
+    user: Option<UserMessage>,
+    /// The last prompts that the conversation did not go back behind.
+    prompts: VecDeque<UserMessage>,
     /// Earlier ones were forgotten.
     forgot: bool,
 }
+
+/// A message of the role `user`: the id of its record, and that of the message.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct UserMessage(String, Option<String>);
 
 impl RecordReader for CodexRecordReader {
     fn read(&mut self, record: &str) -> ReadRecord {
@@ -124,6 +128,7 @@ impl CodexRecordReader {
                 let text = compacted_text(payload);
                 read.known = text.is_some();
                 read.compaction = text;
+                read.keeps = self.kept_prompts(payload);
             }
             "token_usage_record" => {
                 read.known = true;
@@ -188,7 +193,9 @@ impl CodexRecordReader {
                 let role = item.decoded("role").filter(|_| item.any("content").is_some());
                 read.known = role.is_some();
                 if role.is_some_and(|role| role == "user") {
-                    self.memory.user.clone_from(&read.id);
+                    let record = read.id.clone();
+                    self.memory.user =
+                        record.map(|record| UserMessage(record, id_field(item, "id")));
                 }
                 read.message =
                     read.known.then_some(RecordMessage { text, answer: None, replaces: None });
@@ -314,8 +321,9 @@ impl CodexRecordReader {
 
     /// The last message of the role `user` was a prompt of a person.
     fn prompt(&mut self, read: &ReadRecord) {
-        let Some(id) = self.memory.user.take().or_else(|| read.id.clone()) else { return };
-        self.memory.forgot |= push_within(&mut self.memory.prompts, id, PROMPTS);
+        let own = || Some(UserMessage(read.id.clone()?, None));
+        let Some(prompt) = self.memory.user.take().or_else(own) else { return };
+        self.memory.forgot |= push_within(&mut self.memory.prompts, prompt, PROMPTS);
     }
 
     /// The last turns are dropped: the place before the first of them.
@@ -326,7 +334,20 @@ impl CodexRecordReader {
             return None;
         }
         let dropped = prompts.split_off(prompts.len().saturating_sub(turns));
-        dropped.into_iter().next().map(RewindPlace::Before)
+        dropped.into_iter().next().map(|prompt| RewindPlace::Before(prompt.0))
+    }
+
+    /// The prompts that stay in the context behind a compaction, of those in this file.
+    fn kept_prompts(&self, payload: &RawJsonFields<'_>) -> Vec<String> {
+        let kept = payload.get("replacement_history").and_then(list).unwrap_or_default();
+        let ids =
+            kept.into_iter().filter_map(|item| id_field(&RawJsonFields::of(item.get())?, "id"));
+        let prompts = &self.memory.prompts;
+        let record = |id: String| {
+            let found = prompts.iter().find(|prompt| prompt.1.as_ref() == Some(&id));
+            found.map(|prompt| prompt.0.clone())
+        };
+        ids.filter_map(record).collect()
     }
 
     /// Reads a record of an early version, which has the item itself or the fields of the session.
@@ -341,7 +362,9 @@ impl CodexRecordReader {
             "message" if fields.encoded("role").is_some() && fields.any("content").is_some() => {
                 read.known = true;
                 if fields.decoded("role").is_some_and(|role| role == "user") {
-                    self.memory.user.clone_from(&read.id);
+                    let record = read.id.clone();
+                    self.memory.user =
+                        record.map(|record| UserMessage(record, id_field(fields, "id")));
                 }
                 let text = RecordText::Made(record.trim().to_owned());
                 read.message = Some(RecordMessage { text, answer: None, replaces: None });

@@ -364,6 +364,9 @@ fn a_real_thread_that_went_back_was_forked_and_compacted() {
     let compactions: Vec<&str> =
         second.iter().filter_map(|read| read.compaction.as_deref()).collect();
     assert!(matches!(compactions.as_slice(), [one] if one.ends_with("\nanswer 7")));
+    let kept: Vec<&[String]> =
+        second.iter().map(|read| read.keeps.as_slice()).filter(|keeps| !keeps.is_empty()).collect();
+    assert_eq!(kept, [["27"]]);
     assert_eq!(forked[0].details.parent.as_deref(), Some(thread));
     assert_eq!(second[0].details.parent, None);
 }
@@ -418,6 +421,26 @@ fn a_session_is_told_by_its_own_header_and_by_its_turns() {
         SessionDetails { title: text("A name"), ..none() },
     ];
     assert_eq!(details, expected);
+}
+
+#[test]
+fn a_compaction_keeps_the_prompts_of_this_file_that_it_names() {
+    let prompt =
+        |id: &str| format!(r#"{{"type":"message","id":"{id}","role":"user","content":[]}}"#);
+    let (first, second, unsaid) = (prompt("m1"), prompt("m2"), prompt("m3"));
+    let compacted = format!(
+        r#"{{"message":"x","replacement_history":[{},{unsaid},{second},{first},7,{{}}]}}"#,
+        prompt("m0")
+    );
+    let records = [
+        ("response_item", first.as_str()),
+        PROMPT[1],
+        ("response_item", &second),
+        PROMPT[1],
+        ("response_item", &unsaid),
+        ("compacted", &compacted),
+    ];
+    assert_eq!(told(&records)[5], "compacted compaction x keeps line:3 line:1");
 }
 
 /// As versions of the year 2025 began.
