@@ -127,6 +127,8 @@ fn records_of_one_answer_count_what_they_used_more() {
         line("d", "m1", "opus", last),
         line("e", "m3", "<synthetic>", last),
         line("f", "m4", "opus", ""),
+        line("g", "m1", "opus", first),
+        line("h", "m1", "opus", last),
     ]);
     let expected = [
         "assistant message of m1, used m1 opus 20/1/10/6/0/0",
@@ -135,6 +137,8 @@ fn records_of_one_answer_count_what_they_used_more() {
         "assistant message of m1, used m1 opus 0/89/0/0/7/0",
         "assistant message of m3",
         "assistant message of m4",
+        "assistant message of m1",
+        "assistant message of m1",
     ];
     assert_eq!(told, expected);
 }
@@ -257,6 +261,18 @@ fn a_compaction_goes_on_with_the_conversation() {
             "user back After(\"a1\") message"
         ]
     );
+}
+
+#[test]
+fn a_compaction_of_a_part_leaves_no_branch() {
+    let boundary = format!(
+        "{{{},\"subtype\":\"compact_boundary\",\"logicalParentUuid\":\"a1\"}}",
+        envelope("system", "b", "-")
+    );
+    let summary = prompt("s", "b").replacen("\"type\"", "\"isCompactSummary\":true,\"type\"", 1);
+    let start = [prompt("p1", "-"), answer("a1", "p1"), prompt("p2", "a1"), answer("a2", "p2")];
+    let all = [&start[..], &[boundary, summary, prompt("p3", "s")]].concat();
+    assert_eq!(backs(&all), Vec::<String>::new());
 }
 
 #[test]
