@@ -1,5 +1,7 @@
 //! The sessions that Codex keeps: a file of lines for each thread, its rollout.
 
+mod event_sorts;
+mod item_messages;
 mod patched_files;
 mod record_reader;
 #[cfg(test)]

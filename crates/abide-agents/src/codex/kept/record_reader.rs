@@ -10,6 +10,8 @@ use abide_model::MessageForm;
 use abide_wire::json::{RawJsonFields, list};
 use serde::{Deserialize, Serialize};
 
+use super::event_sorts::EVENTS;
+use super::item_messages::{compacted_text, early_item, item_role, message_of_agent};
 use super::patched_files::{PATHS, PatchedFile, files_of_call, files_of_changes, was_applied};
 use super::thread_usage::{ThreadUsage, UsageOrigin};
 use crate::kept::record_fields::{
@@ -136,10 +138,14 @@ impl CodexRecordReader {
                 let event = usage.answer(payload, origin);
                 read.events.extend(event);
             }
-            "inter_agent_communication"
-            | "inter_agent_communication_metadata"
-            | "security_risk_score"
-            | "world_state" => read.known = true,
+            "inter_agent_communication" => {
+                read.known = true;
+                let said = text_within(payload, "content", usize::MAX);
+                read.message = said.map(|said| made(message_of_agent(payload, &said)));
+            }
+            "inter_agent_communication_metadata" | "security_risk_score" | "world_state" => {
+                read.known = true;
+            }
             _ => {}
         }
     }
@@ -187,19 +193,14 @@ impl CodexRecordReader {
 
     /// Reads an item of Responses.
     fn item(&mut self, sort: &str, item: &RawJsonFields<'_>, read: &mut ReadRecord) {
-        let role = match sort {
+        let text = match sort {
             "message" => {
-                let text = RecordText::Verbatim { field: "payload", form: MessageForm::Responses };
-                let role = item.decoded("role").filter(|_| item.any("content").is_some());
-                read.known = role.is_some();
-                if role.is_some_and(|role| role == "user") {
-                    let record = read.id.clone();
-                    self.memory.user =
-                        record.map(|record| UserMessage(record, id_field(item, "id")));
+                let speaks = item.encoded("role").is_some() && item.any("content").is_some();
+                if !speaks {
+                    return;
                 }
-                read.message =
-                    read.known.then_some(RecordMessage { text, answer: None, replaces: None });
-                return;
+                self.note_user(item, read);
+                RecordText::Verbatim { field: "payload", form: MessageForm::Responses }
             }
             // Of the workspace, or of the context of the model: said to nobody.
             "ghost_snapshot" | "compaction" | "compaction_summary" | "compaction_trigger"
@@ -207,35 +208,38 @@ impl CodexRecordReader {
                 read.known = true;
                 return;
             }
-            "function_call_output"
-            | "custom_tool_call_output"
-            | "tool_search_output"
-            | "mcp_tool_call_output"
-            | "local_shell_call_output" => "tool",
-            "reasoning"
-            | "function_call"
-            | "custom_tool_call"
-            | "local_shell_call"
-            | "web_search_call"
-            | "tool_search_call"
-            | "image_generation_call" => "assistant",
-            _ => return,
+            _ => {
+                let Some(role) = item_role(sort) else { return };
+                self.follow_call(item, role, read);
+                RecordText::Item { field: "payload", role }
+            }
         };
         read.known = true;
-        let text = RecordText::Item { field: "payload", role };
         read.message = Some(RecordMessage { text, answer: None, replaces: None });
+    }
+
+    /// Notes a message of the role `user`, which may be a prompt.
+    fn note_user(&mut self, message: &RawJsonFields<'_>, read: &ReadRecord) {
+        if message.decoded("role").is_some_and(|role| role == "user") {
+            let id = id_field(message, "id");
+            self.memory.user = read.id.clone().map(|record| UserMessage(record, id));
+        }
+    }
+
+    /// Notes the files in the patch of a call, and tells them when it ends well.
+    fn follow_call(&mut self, item: &RawJsonFields<'_>, role: &str, read: &mut ReadRecord) {
         let Some(call) = id_field(item, "call_id") else { return };
         if role == "tool" {
             if was_applied(item) {
                 self.end_patch(&call, None, read);
             }
             self.memory.calls.retain(|(id, _)| *id != call);
-        } else {
-            let files = files_of_call(item);
-            if !files.is_empty() {
-                push_within(&mut self.memory.calls, (call, files), CALLS);
-                self.forget_calls();
-            }
+            return;
+        }
+        let files = files_of_call(item);
+        if !files.is_empty() {
+            push_within(&mut self.memory.calls, (call, files), CALLS);
+            self.forget_calls();
         }
     }
 
@@ -360,14 +364,19 @@ impl CodexRecordReader {
     ) {
         match sort {
             "message" if fields.encoded("role").is_some() && fields.any("content").is_some() => {
+                self.note_user(fields, read);
+                read.message = Some(made(record.trim().to_owned()));
                 read.known = true;
-                if fields.decoded("role").is_some_and(|role| role == "user") {
-                    let record = read.id.clone();
-                    self.memory.user =
-                        record.map(|record| UserMessage(record, id_field(fields, "id")));
-                }
-                let text = RecordText::Made(record.trim().to_owned());
-                read.message = Some(RecordMessage { text, answer: None, replaces: None });
+            }
+            "reasoning"
+            | "function_call"
+            | "function_call_output"
+            | "custom_tool_call"
+            | "custom_tool_call_output"
+            | "local_shell_call" => {
+                read.known = true;
+                read.message = early_item(sort, fields).map(made);
+                self.follow_call(fields, item_role(sort).unwrap_or_default(), read);
             }
             "" if fields.decoded("record_type").is_some_and(|sort| sort == "state") => {
                 read.known = true;
@@ -382,76 +391,6 @@ impl CodexRecordReader {
     }
 }
 
-/// What is left of a conversation after a compaction: its summary, or else the last message that stays.
-fn compacted_text(payload: &RawJsonFields<'_>) -> Option<String> {
-    let text = payload.decoded("message");
-    if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
-        return Some(text.clone().into_owned());
-    }
-    let kept = payload.get("replacement_history").and_then(list);
-    if text.is_none() && kept.is_none() {
-        return None;
-    }
-    let messages = kept.unwrap_or_default().into_iter().rev();
-    let texts = messages.filter_map(|item| {
-        let item = RawJsonFields::of(item.get())?;
-        let mut text = String::new();
-        for part in list(item.get("content")?)? {
-            let part = RawJsonFields::of(part.get())?;
-            text.push_str(&part.decoded("text").unwrap_or_default());
-        }
-        Some(text).filter(|text| !text.is_empty())
-    });
-    Some(texts.into_iter().next().unwrap_or_default())
+const fn made(data: String) -> RecordMessage {
+    RecordMessage { text: RecordText::Made(data), answer: None, replaces: None }
 }
-
-/// The sorts of `event_msg`. What they say is in the items, but for what is read above.
-const EVENTS: &[&str] = &[
-    "agent_message",
-    "agent_reasoning",
-    "agent_reasoning_raw_content",
-    "agent_reasoning_section_break",
-    "collab_agent_interaction_end",
-    "collab_agent_spawn_end",
-    "collab_close_end",
-    "collab_resume_end",
-    "collab_waiting_end",
-    "context_compacted",
-    "dynamic_tool_call_request",
-    "dynamic_tool_call_response",
-    "entered_review_mode",
-    "error",
-    "exec_command_begin",
-    "exec_command_end",
-    "exited_review_mode",
-    "guardian_assessment",
-    "image_generation_end",
-    "item_completed",
-    "item_started",
-    "mcp_tool_call_begin",
-    "mcp_tool_call_end",
-    "model_reroute",
-    "patch_apply_begin",
-    "patch_apply_end",
-    "plan_update",
-    "session_configured",
-    "stream_error",
-    "sub_agent_activity",
-    "task_complete",
-    "task_started",
-    "thread_goal_updated",
-    "thread_name_updated",
-    "thread_rolled_back",
-    "thread_settings_applied",
-    "token_count",
-    "turn_aborted",
-    "turn_complete",
-    "turn_diff",
-    "turn_started",
-    "undo_completed",
-    "user_message",
-    "view_image_tool_call",
-    "warning",
-    "web_search_begin",
-    "web_search_end",
-];

@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::kept_records::{
     counted_calls, kept_file, read_records, told_records, used_in_all,
 };
-use crate::{RewindPlace, SessionDetails};
+use crate::{RecordText, RewindPlace, SessionDetails};
 
 const THREAD: &str = "01a1f572-b157-74a2-900f-c0881a13ed2e";
 
@@ -447,17 +447,79 @@ fn a_compaction_keeps_the_prompts_of_this_file_that_it_names() {
 #[test]
 fn records_without_a_payload_are_items() {
     let header = format!(r#"{{"id":"{THREAD}","timestamp":"2025-05-07T17:24:21Z","git":{{}}}}"#);
-    let told = told_records(
-        "codex",
-        &rollout(),
-        &[
-            &header,
-            r#"{"record_type":"state"}"#,
-            r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}"#,
-            r#"{"type":"reasoning","summary":[]}"#,
-        ],
+    let lines = [
+        &header,
+        r#"{"record_type":"state"}"#,
+        r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}"#,
+        r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"So."}]}"#,
+        r#"{"type":"reasoning","summary":[],"encrypted_content":"x"}"#,
+        r#"{"type":"function_call","call_id":"c1","name":"shell","arguments":"{\"command\":[\"apply_patch\",\"*** Begin Patch\\n*** Add File: a\\n\"]}"}"#,
+        r#"{"type":"function_call_output","call_id":"c1","output":"{\"metadata\":{\"exit_code\":0}}"}"#,
+        r#"{"type":"custom_tool_call","call_id":"c2","input":"no json"}"#,
+        r#"{"type":"function_call","name":"shell"}"#,
+        r#"{"type":"message","role":"user"}"#,
+    ];
+    let read = read_records("codex", &rollout(), &lines);
+    let made: Vec<&str> = read
+        .iter()
+        .filter_map(|read| match &read.message.as_ref()?.text {
+            RecordText::Made(data) => Some(data.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        made,
+        [
+            lines[2],
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"So."}]}"#,
+            r#"{"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"shell","arguments":{"command":["apply_patch","*** Begin Patch\n*** Add File: a\n"]}}]}"#,
+            r#"{"role":"tool","content":[{"type":"tool_result","call":"c1","content":"{\"metadata\":{\"exit_code\":0}}"}]}"#,
+            r#"{"role":"assistant","content":[{"type":"tool_call","call":"c2","name":"custom_tool_call","arguments":"no json"}]}"#,
+        ]
     );
-    assert_eq!(told, ["session_meta", "state", "message message", "reasoning?"]);
+    let told = told_records("codex", &rollout(), &lines);
+    assert_eq!(
+        told,
+        [
+            "session_meta",
+            "state",
+            "message message",
+            "reasoning message",
+            "reasoning",
+            "function_call message",
+            "function_call_output message, write a",
+            "custom_tool_call message",
+            "function_call",
+            "message?",
+        ]
+    );
+}
+
+#[test]
+fn what_another_agent_says_is_a_message() {
+    let said = r#"{"author":"/root","recipient":"/root/w","content":"Look \"there\".","trigger_turn":true}"#;
+    let item = r#"{"type":"agent_message","author":"/root","content":[]}"#;
+    let records = [
+        ("inter_agent_communication", said),
+        ("inter_agent_communication", r#"{"content":"","encrypted_content":"x"}"#),
+        ("inter_agent_communication_metadata", r#"{"trigger_turn":true}"#),
+        ("response_item", item),
+    ];
+    assert_eq!(
+        told(&records),
+        [
+            "inter_agent_communication message",
+            "inter_agent_communication",
+            "inter_agent_communication_metadata",
+            "response_item/agent_message message user",
+        ]
+    );
+    let lines = lines(&records);
+    let read = read_records("codex", &rollout(), &[&lines[0]]);
+    let made = RecordText::Made(
+        r#"{"role":"user","name":"/root","content":"Look \"there\"."}"#.to_owned(),
+    );
+    assert_eq!(read[0].message.as_ref().map(|message| &message.text), Some(&made));
 }
 
 /// Version 0.166.0 worked through the story of `tests/sample-sessions` and was resumed once. Long texts
