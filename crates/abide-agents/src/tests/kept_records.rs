@@ -163,6 +163,21 @@ fn samples() -> Vec<(&'static str, KeptFile, Vec<&'static str>)> {
             include_str!("../claude/samples/kept-subagent.jsonl"),
         ),
         (
+            "claude",
+            "projects/-p/71e6d1a8-915b-4e63-a69a-2d31d934c60e.jsonl",
+            include_str!("../claude/samples/kept-rewound.jsonl"),
+        ),
+        (
+            "claude",
+            "projects/-p/7251dcf2-ca0d-4ef1-a7ac-f0a80ab4d09e.jsonl",
+            include_str!("../claude/samples/kept-sidechains.jsonl"),
+        ),
+        (
+            "codex",
+            "sessions/rollout-2026-11-19T20-42-37-01a1f58c-05ea-7cf3-9218-b9b4e5b8ca65_01a1f58c.jsonl",
+            include_str!("../codex/samples/kept-reverted.jsonl"),
+        ),
+        (
             "codex",
             "sessions/2026/11/19/rollout-2026-11-19T20-14-56-01a1f572-b157-74a2-900f-c0881a13ed2e.jsonl",
             include_str!("../codex/samples/kept-rollout.jsonl"),
@@ -179,7 +194,6 @@ fn a_stop_makes_no_difference_to_real_records_and_all_of_them_are_known() {
         let read = read_records(agent, &file, &lines);
         for (read, line) in read.iter().zip(&lines) {
             assert!(read.known, "{line}");
-            assert_eq!(read.back, None, "{line}");
         }
         assert_eq!(recorded_messages(&lines, &read).len(), count_messages(&read));
     }
@@ -273,7 +287,7 @@ fn replace(value: &mut serde_json::Value, at: &mut usize, by: &serde_json::Value
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn any_records_are_read_the_same_after_a_stop(

@@ -6,7 +6,7 @@ use super::*;
 use crate::tests::kept_records::{
     counted_calls, kept_file, read_records, told_records, used_in_all,
 };
-use crate::{RewindPlace, SessionDetails};
+use crate::{ReadRecord, RewindPlace, SessionDetails};
 
 const ID: &str = "39059223-c894-4535-8431-f728d06a9698";
 
@@ -437,6 +437,8 @@ fn a_real_session_is_read_with_that_of_its_subagent() {
         assert_eq!(counts, [1200 * answers, 800 * answers, 64 * answers]);
     }
 
+    assert!(read.iter().chain(&lane).all(|read| read.back.is_none()));
+
     let touched: Vec<String> = told_records("claude", &session(), &session_lines)
         .iter()
         .filter_map(|line| Some(line.strip_prefix("user message, ")?.to_owned()))
@@ -501,4 +503,58 @@ fn a_real_session_that_went_back_was_compacted_and_forked() {
         used,
         ["msg_07 sample-model 1200/64/800/0/0/0", "msg_08 sample-model 1200/64/800/0/0/0"]
     );
+}
+
+/// Version 1.0.60 had two subagents at work side by side, and was resumed: it copied the session.
+#[test]
+fn a_real_session_with_sidechains_is_read_with_its_copy() {
+    let read = |session: &str, text: &'static str| -> (Vec<&str>, Vec<String>, Vec<ReadRecord>) {
+        let lines: Vec<&str> = text.lines().collect();
+        let file = kept_file("claude", &format!("projects/-p/{session}.jsonl")).unwrap();
+        let told = told_records("claude", &file, &lines);
+        let read = read_records("claude", &file, &lines);
+        assert!(read.iter().all(|read| read.known && read.back.is_none()), "{told:?}");
+        (lines, told, read)
+    };
+    let (lines, told, first) = read(
+        "7251dcf2-ca0d-4ef1-a7ac-f0a80ab4d09e",
+        include_str!("../samples/kept-sidechains.jsonl"),
+    );
+    let mut lanes: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, read) in first.iter().enumerate() {
+        if let Some(lane) = &read.lane {
+            lanes.entry(lane.as_str()).or_default().push(at);
+        }
+    }
+    for chain in [[4, 5, 6, 7], [9, 10, 11, 12]] {
+        let root = first[chain[0]].id.as_deref().unwrap();
+        assert_eq!(lanes.get(root).map(Vec::as_slice), Some(chain.as_slice()));
+    }
+    assert_eq!(lanes.len(), 2);
+    let touched: Vec<&str> =
+        told.iter().filter_map(|line| Some(line.split_once(" message, ")?.1)).collect();
+    let touched: Vec<&str> =
+        touched.into_iter().filter(|touched| !touched.starts_with("used")).collect();
+    let place = "/tmp/work-sample/project";
+    let expected = ["read names.txt", "write count.txt", "read names.txt", "write names.txt"]
+        .map(|touched| touched.replace(' ', &format!(" {place}/")));
+    assert_eq!(touched, expected);
+    let used = used_in_all(&first);
+    assert_eq!([used.input_tokens, used.cache_read_tokens, used.output_tokens], recount(&lines));
+    assert_eq!(used.input_tokens, 10 * 1200);
+
+    let (_, copied, second) =
+        read("92126d8f-99a5-4e0a-8b3d-56288290b56f", include_str!("../samples/kept-copied.jsonl"));
+    // The summaries in it are of another session.
+    assert_eq!(second.iter().filter(|read| read.sort == "summary").count(), 3);
+    assert!(second.iter().all(|read| read.details.title.is_none()));
+    // What was copied is counted under the same ids.
+    let uses = |told: &[String]| -> Vec<String> {
+        let uses = told.iter().filter_map(|line| Some(line.split_once(", used ")?.1.to_owned()));
+        uses.collect()
+    };
+    let (first, second) = (uses(&told), uses(&copied));
+    let (new, old): (Vec<_>, Vec<_>) = second.iter().partition(|used| !first.contains(used));
+    assert_eq!((new.len(), old.len()), (1, 6));
+    assert!(new[0].starts_with("msg_12 "));
 }

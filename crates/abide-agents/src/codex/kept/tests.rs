@@ -532,6 +532,7 @@ fn a_real_rollout_is_read() {
     let expected: Vec<String> = (1..=19).map(|number| format!("call_{number:02}")).collect();
     assert_eq!((&calls, &results), (&expected, &expected));
     assert!(failed.is_empty());
+    assert!(read.iter().all(|read| read.back.is_none()));
 
     // 18 answers; the counters of the last record are those of the thread.
     let used = used_in_all(&read);
