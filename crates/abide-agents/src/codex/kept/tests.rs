@@ -570,6 +570,51 @@ fn a_real_rollout_is_read() {
     assert_eq!(details(|details| details.version.as_ref()), ["0.166.0"]);
 }
 
+/// Version 0.107.0, which wrote no ordinals, was asked four times, went back by two turns, was asked once
+/// more, was forked with a copy of it all, asked there, compacted its context, and was asked at last.
+#[test]
+fn a_real_thread_of_an_early_version_is_read_with_its_fork() {
+    let read = |thread: &str, text: &'static str| -> (Vec<String>, Vec<crate::ReadRecord>) {
+        let lines: Vec<&str> = text.lines().collect();
+        let path = format!("sessions/2026/11/19/rollout-2026-11-19T20-59-35-{thread}.jsonl");
+        let file = kept_file("codex", &path).unwrap();
+        (told_records("codex", &file, &lines), read_records("codex", &file, &lines))
+    };
+    let thread = "01a1f59b-8f0e-7ca2-9017-71135d512447";
+    let (told, first) = read(thread, include_str!("../samples/kept-legacy.jsonl"));
+    let fork = "01a1f59b-90ba-7491-ae0d-c3951e37677b";
+    let (copied, second) = read(fork, include_str!("../samples/kept-legacy-fork.jsonl"));
+    for read in first.iter().chain(&second) {
+        assert!(read.known, "{}", read.sort);
+    }
+    let backs = |read: &[crate::ReadRecord]| -> Vec<RewindPlace> {
+        read.iter().filter_map(|read| read.back.clone()).collect()
+    };
+    // Before the third prompt, which is one line further in the fork.
+    assert_eq!(backs(&first), [RewindPlace::Before("line:24".to_owned())]);
+    assert_eq!(backs(&second), [RewindPlace::Before("line:25".to_owned())]);
+    let text = include_str!("../samples/kept-legacy.jsonl").lines().nth(23).unwrap();
+    assert!(text.contains(r#""role":"user","content":[{"type":"input_text","text":"third"}]"#));
+    let compactions: Vec<&str> =
+        first.iter().filter_map(|read| read.compaction.as_deref()).collect();
+    assert!(matches!(compactions.as_slice(), [one] if one.ends_with("\nanswer 7")));
+    assert_eq!(second[0].details.parent.as_deref(), Some(thread));
+    assert_eq!(second[0].details.id.as_deref(), Some(fork));
+    assert_eq!(second[1].details, SessionDetails::default());
+
+    // 5 answers, a summary and an answer; in the fork the first 5, counted as the same, and its own.
+    let uses = |told: &[String]| -> Vec<String> {
+        let uses = told.iter().filter_map(|line| Some(line.split_once(", used ")?.1.to_owned()));
+        uses.collect()
+    };
+    let (of_thread, of_fork) = (uses(&told), uses(&copied));
+    assert_eq!((of_thread.len(), of_fork.len()), (7, 6));
+    assert_eq!(of_fork[..5], of_thread[..5]);
+    assert!(!of_thread.contains(&of_fork[5]));
+    assert_eq!(used_in_all(&first).input_tokens, 7 * 1200);
+    assert_eq!(used_in_all(&second).input_tokens, 6 * 1200);
+}
+
 /// What a person is shown stands in the items as well: no text is lost.
 #[test]
 fn no_text_of_a_real_rollout_stands_in_an_event_alone() {
