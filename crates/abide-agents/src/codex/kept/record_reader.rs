@@ -185,11 +185,8 @@ impl CodexRecordReader {
                 if role.is_some_and(|role| role == "user") {
                     self.memory.user.clone_from(&read.id);
                 }
-                read.message = read.known.then_some(RecordMessage {
-                    text,
-                    answer: None,
-                    replaces: None,
-                });
+                read.message =
+                    read.known.then_some(RecordMessage { text, answer: None, replaces: None });
                 return;
             }
             // Of the workspace, or of the context of the model: said to nobody.
@@ -198,10 +195,18 @@ impl CodexRecordReader {
                 read.known = true;
                 return;
             }
-            "function_call_output" | "custom_tool_call_output" | "tool_search_output"
-            | "mcp_tool_call_output" | "local_shell_call_output" => "tool",
-            "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call"
-            | "web_search_call" | "tool_search_call" | "image_generation_call" => "assistant",
+            "function_call_output"
+            | "custom_tool_call_output"
+            | "tool_search_output"
+            | "mcp_tool_call_output"
+            | "local_shell_call_output" => "tool",
+            "reasoning"
+            | "function_call"
+            | "custom_tool_call"
+            | "local_shell_call"
+            | "web_search_call"
+            | "tool_search_call"
+            | "image_generation_call" => "assistant",
             _ => return,
         };
         read.known = true;
@@ -274,7 +279,8 @@ impl CodexRecordReader {
                 match item.decoded("type").as_deref() {
                     Some("UserMessage") => self.prompt(read),
                     Some("FileChange") => {
-                        let done = item.decoded("status").is_some_and(|status| status == "completed");
+                        let done =
+                            item.decoded("status").is_some_and(|status| status == "completed");
                         if let Some(call) = id_field(&item, "id") {
                             self.report_patch(&call, &item, done, read);
                         }
