@@ -5,7 +5,7 @@ use std::path::Path;
 use abide::{
     LocalOptions, LocalStore, Store, StoreError,
     backend::HeldSessionAccess,
-    locate::{ProjectIdentity, SessionScope, StoreLocation, StorePlace, make_parents},
+    locate::{ProjectIdentity, Projects, SessionScope, StoreLocation, StorePlace, make_parents},
 };
 
 use crate::command_context::CommandContext;
@@ -47,6 +47,62 @@ impl CommandContext {
     /// must exist.
     pub(crate) fn open_or_init_store(&self) -> Result<ScopedStore, CommandError> {
         self.open_store_for(self.place_in(&self.current_dir)?, &self.current_dir)
+    }
+
+    /// Opens the store that sessions of agents are imported into, with those of all projects: the one
+    /// that is named, or else the user's own, which is created if it is missing.
+    pub(crate) fn open_import_store(&self) -> Result<ScopedStore, CommandError> {
+        let place = self.import_place()?;
+        if let StoreLocation::Files(root) = &place.store
+            && !root.join("config.toml").is_file()
+        {
+            make_parents(root).map_err(abide::Error::from)?;
+            LocalStore::init(root, LocalOptions::default())?;
+            container::warn_of_container(root);
+        }
+        let project = match &place.store {
+            StoreLocation::Files(_) => None,
+            StoreLocation::Shared(_) => {
+                Some(self.projects_of_place(&place).for_recording(&self.current_dir)?)
+            }
+        };
+        self.open_store_with(place, project, LocalStore::init)
+    }
+
+    /// The same, if it is there.
+    pub(crate) fn find_import_store(&self) -> Result<Option<ScopedStore>, CommandError> {
+        let place = self.import_place()?;
+        if let StoreLocation::Files(root) = &place.store
+            && !root.join("config.toml").is_file()
+        {
+            return Ok(None);
+        }
+        self.open_store_with(place, None, LocalStore::open).map(Some)
+    }
+
+    fn import_place(&self) -> Result<StorePlace, CommandError> {
+        if self.store.is_some() {
+            return self.existing_place();
+        }
+        let own = self.person.store().ok_or_else(|| {
+            CommandError::failed("there is no directory for your store: set HOME")
+        })?;
+        Ok(StorePlace {
+            store: StoreLocation::Files(own),
+            project: self.current_dir.clone(),
+            scope: SessionScope::Project,
+            elsewhere: None,
+        })
+    }
+
+    /// Where the projects of imported sessions are known by their directories.
+    pub(crate) fn projects_of_import(&self, opened: &ScopedStore) -> Projects {
+        self.projects_of_place(&StorePlace {
+            store: opened.at.clone(),
+            project: self.current_dir.clone(),
+            scope: opened.scope,
+            elsewhere: None,
+        })
     }
 
     /// Opens the existing store of files for `what`, which works on no other kind.

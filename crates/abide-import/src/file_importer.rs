@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use abide::backend::HeldSessionAccess;
 use abide::locate::Projects;
 use abide::{SessionRef, Store, StoreError};
 
@@ -73,7 +74,10 @@ impl FileImporter {
         let root = store.root().map(Path::to_owned);
         let ledger = root.as_deref().map(ImportLedger::read).unwrap_or_default();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        Self { store: store.clone().waiting(HELD_WAIT), root, ledger, projects, threads }
+        let store = store.clone().waiting(HELD_WAIT);
+        // What goes back in a conversation can be recorded by its holder only.
+        let store = store.with_held_sessions(HeldSessionAccess::Wait);
+        Self { store, root, ledger, projects, threads }
     }
 
     /// What there is to import of a session.

@@ -32,8 +32,10 @@ impl SessionSources {
         // A session that was put back from a copy may be shorter.
         if let Some(known) = known.filter(|known| known.through <= last) {
             sources.through = known.through;
-            for (name, file) in &known.files {
-                sources.progress.insert(name.clone(), file.progress.clone());
+            for file in known.files.values() {
+                // Under the name by which it was recorded last.
+                let progress = file.progress.clone();
+                sources.progress.insert(progress.file.clone(), progress);
             }
         }
         for event in view.events(EventRange::from(sources.through.next())) {

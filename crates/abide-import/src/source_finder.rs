@@ -6,11 +6,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use abide_agents::{AgentKind, KeptContent, KeptFile, KeptForm, KeptSessions};
+use abide_agents::{AgentKind, KeptContent, KeptFile, KeptForm, KeptSessions, SessionDetails};
 
 use crate::ImportFilesError;
-use crate::database_rows::{list_sessions, open_copy};
+use crate::database_rows::{list_sessions, open_copy, rows_of_session};
 use crate::import_ledger::FileStamp;
+use crate::line_pieces::{LinePiece, split_line};
 
 /// The largest side file that is read.
 const SIDE_FILE_BYTES: u64 = 4 << 20;
@@ -65,6 +66,25 @@ pub(crate) struct FoundFile {
     pub(crate) workspace: Option<String>,
     /// It is the rows that this query gives, and not a file.
     pub(crate) rows: Option<&'static str>,
+}
+
+impl FoundSession {
+    /// The directory that it works in, by its first records.
+    #[must_use]
+    pub fn workspace(&self) -> Option<PathBuf> {
+        let kept = self.agent.kept_sessions()?;
+        let told = self.files.iter().find_map(|file| {
+            file.workspace.clone().or_else(|| match file.rows {
+                Some(query) => {
+                    let rows = rows_of_session(&open_copy(&file.path).ok()?, query, &self.id);
+                    let mut reader = (kept.reader)(&file.kept, None);
+                    rows.ok()?.iter().find_map(|row| reader.read(row).details.workspace)
+                }
+                None => first_told(kept, &file.kept, &file.path, |details| details.workspace),
+            })
+        });
+        told.map(PathBuf::from)
+    }
 }
 
 impl SourceFinder {
@@ -136,7 +156,10 @@ impl SourceFinder {
                             continue;
                         }
                     };
-                    let session = file.session.clone().or_else(|| told_id(kept, &file, &path));
+                    let session = file
+                        .session
+                        .clone()
+                        .or_else(|| first_told(kept, &file, &path, |details| details.id));
                     let Some(session) = session else { continue };
                     let workspace =
                         side.as_ref().and_then(|(text, of)| of(below, text.as_deref()?));
@@ -223,8 +246,13 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>, unreadable: &mut Vec<ImportFilesEr
     }
 }
 
-/// The id of the session that the first records of a file tell.
-fn told_id(kept: &KeptSessions, file: &KeptFile, path: &Path) -> Option<String> {
+/// What the first records of a file tell of the session.
+fn first_told(
+    kept: &KeptSessions,
+    file: &KeptFile,
+    path: &Path,
+    told: fn(SessionDetails) -> Option<String>,
+) -> Option<String> {
     let mut lines = BufReader::new(fs::File::open(path).ok()?);
     let mut reader = (kept.reader)(file, None);
     let mut line = Vec::new();
@@ -234,14 +262,14 @@ fn told_id(kept: &KeptSessions, file: &KeptFile, path: &Path) -> Option<String> 
         if read == 0 {
             return None;
         }
-        let mut id = None;
-        crate::line_pieces::split_line(&line, |_, piece| {
-            if let crate::line_pieces::LinePiece::Record { json, .. } = piece {
-                id = id.take().or_else(|| reader.read(json).details.id);
+        let mut found = None;
+        split_line(&line, |_, piece| {
+            if let LinePiece::Record { json, .. } = piece {
+                found = found.take().or_else(|| told(reader.read(json).details));
             }
         });
-        if id.is_some() {
-            return id;
+        if found.is_some() {
+            return found;
         }
     }
     None

@@ -1,4 +1,4 @@
-//! `abide import`: imports sessions from bundles.
+//! Imports sessions from bundles.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,41 +19,15 @@ use crate::event_line::listed;
 use crate::noun_count::noun_count;
 use crate::scoped_store::ScopedStore;
 
-/// Import sessions from bundles
-///
-/// Every line, checksum, link of the chain and object is checked before anything becomes visible. A
-/// session keeps its id. An existing session is fast-forwarded; a diverged one is refused, and so
-/// is one whose key belongs to another session here. A bundle that does not fit on the disk is
-/// refused before it is unpacked. Events cannot be changed without breaking their chain, so a bundle with
-/// secrets is refused: `abide erase` removes them where it comes from, `--keep-secrets` takes it as it is.
-///
-/// What was erased here stays erased: an older bundle does not bring it back, also after its session was
-/// removed. `--forget` brings it back.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  abide import session.abide
-  abide import --dry-run *.abide
-  ssh build abide export --format bundle abc123 | abide import -")]
-pub(crate) struct ImportArgs {
-    /// The bundles; `-` is stdin
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
-    /// Check everything and only show what would be done
-    #[arg(long)]
-    dry_run: bool,
-    /// Take bundles with secrets as they are
-    #[arg(long)]
-    keep_secrets: bool,
-    /// Bring back data that was erased here
-    #[arg(long)]
-    forget: bool,
-    /// Unpack a bundle even if it grows to more than 64 MiB and 200 times its own size
-    #[arg(long)]
-    large: bool,
-    /// Print one JSON object for each bundle
-    #[arg(long)]
-    json: bool,
+/// Bundles to import.
+#[derive(Debug)]
+pub(super) struct BundleImport {
+    pub(super) files: Vec<PathBuf>,
+    pub(super) dry_run: bool,
+    pub(super) keep_secrets: bool,
+    pub(super) forget: bool,
+    pub(super) large: bool,
+    pub(super) json: bool,
 }
 
 /// The outcome of importing a bundle, as JSON.
@@ -82,8 +56,8 @@ struct ImportReport<'a> {
     dry_run: bool,
 }
 
-impl ImportArgs {
-    pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+impl BundleImport {
+    pub(super) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let mut out = CommandOutput::stdout();
         let mut failed = 0;
         for file in &self.files {

@@ -1,0 +1,7 @@
+//! The tests of imports, in one binary.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, missing_docs)]
+
+mod agent_home;
+mod recovery;
+mod sources;
