@@ -5,6 +5,8 @@
 //! exactly once, in order, by the [`RecordReader`] of its file. A reader never fails: what it does not
 //! know becomes a [`ReadRecord`] that says so.
 
+pub(crate) mod short_hash;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

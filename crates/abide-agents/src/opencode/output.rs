@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{RawJsonFields, encoded_string, list, mend_surrogates, write_string};
+use abide_wire::json::{RawJsonFields, encoded_string, list, mend_surrogates};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_of_error;
@@ -285,27 +285,13 @@ fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
     let mime = inline.map_or(&*mime, |(mime, _)| mime);
     // Half a file is none.
     if inline.is_some_and(|(_, data)| !data.is_ascii()) {
-        let mut block = "{\"type\":\"text\",\"text\":".to_owned();
-        write_string(&mut block, &format!("a file of the type {mime} was too long to be recorded"));
-        block.push('}');
-        return Some(block);
+        let told = format!("a file of the type {mime} was too long to be recorded");
+        return Some(message::text_block(&told));
     }
-    let sort = if mime.starts_with("image/") { "image" } else { "document" };
-    let mut block = format!("{{\"type\":\"{sort}\",\"source\":{{\"type\":");
-    match inline {
-        Some((mime, data)) => {
-            block.push_str("\"base64\",\"media_type\":");
-            write_string(&mut block, mime);
-            block.push_str(",\"data\":");
-            write_string(&mut block, data);
-        }
-        None => {
-            block.push_str("\"url\",\"url\":");
-            write_string(&mut block, &url);
-        }
-    }
-    block.push_str("}}");
-    Some(block)
+    Some(match inline {
+        Some((mime, data)) => message::inline_file_block(mime, data),
+        None => message::linked_file_block(mime, &url),
+    })
 }
 
 /// The usage of a step. Its input tokens exclude cached ones and its output tokens those of

@@ -1,6 +1,7 @@
 //! What agents print, read whole and cut.
 
 mod hostile;
+pub(crate) mod kept_records;
 mod properties;
 
 use abide_model::{Timestamp, Usage};
