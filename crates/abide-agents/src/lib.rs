@@ -47,8 +47,8 @@ mod profiles;
 pub use agent_kind::{AgentKind, UnknownAgent};
 pub use invocation::{PromptInput, PromptSlot};
 pub use kept::{
-    KeptContent, KeptFile, KeptForm, KeptSessions, OpaqueReader, ReadRecord, RecordMessage,
-    RecordReader, RecordText, RewindPlace, SessionDetails,
+    KeptContent, KeptDirectory, KeptFile, KeptForm, KeptSessions, KeptWorkspace, OpaqueReader,
+    ReadRecord, RecordMessage, RecordReader, RecordText, RewindPlace, SessionDetails,
 };
 pub use limits::limit_in;
 pub use output::{AgentReader, ObservedFact, OutputObservation, PriorSession, ReachedLimit};

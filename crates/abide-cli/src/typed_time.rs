@@ -103,8 +103,7 @@ pub(crate) fn time_ago(at: Timestamp, now: jiff::Timestamp) -> String {
     };
     match ago {
         i64::MIN..-5000 => "in the future".to_owned(),
-        -5000..5000 => "just now".to_owned(),
-        5000..MINUTE => count(1000, "second"),
+        -5000..MINUTE => "just now".to_owned(),
         MINUTE..HOUR => count(MINUTE, "minute"),
         HOUR..DAY => count(HOUR, "hour"),
         _ if ago < 14 * DAY => count(DAY, "day"),
@@ -145,6 +144,7 @@ mod tests {
         let now = jiff::Timestamp::from_millisecond(100 * DAY).unwrap();
         let said = |back: i64| time_ago(Timestamp::from_millis(100 * DAY - back), now);
         assert_eq!(said(0), "just now");
+        assert_eq!(said(MINUTE - 1), "just now");
         assert_eq!(said(3 * MINUTE + 10), "3 minutes ago");
         assert_eq!(said(HOUR), "1 hour ago");
         assert_eq!(said(13 * DAY), "13 days ago");

@@ -76,9 +76,10 @@ pub use fact::{
     LimitObservation, LogRecord, Manifest, ManifestTask, Message, MessageBlock, MessageContent,
     ModelConfiguration, ParentReason, PermissionAnswered, PermissionAsked, PermissionOption,
     Recovery, ResourceSample, Rewind, RunEnd, RunStart, SessionCreated, SessionFields,
-    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange, TaskChange, TaskCreated,
-    TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult,
-    TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
+    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange,
+    TaskChange, TaskCreated, TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange,
+    Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord,
+    WorkspaceCounts, WriterOpened, is_check,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use held_mark::{DifferentMarks, HeldMark, HeldMarks};

@@ -1,6 +1,7 @@
 //! Claude Code.
 
 mod invocation;
+mod kept;
 mod limits;
 mod output;
 #[cfg(test)]
@@ -23,6 +24,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: invocation::input,
     output: Output::Events(|before| Box::new(output::ClaudeOutput::told(before.prompt))),
     reports_exit: true,
-    kept: None,
+    kept: Some(&kept::KEPT),
     limits: limits::TEXTS,
 };

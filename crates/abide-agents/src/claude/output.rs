@@ -352,7 +352,7 @@ fn claude_subagent(fields: &RawJsonFields<'_>) -> Option<String> {
 }
 
 /// The file of a call to one of Claude Code's own tools.
-fn claude_tool_file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
+pub(super) fn claude_tool_file(name: &str, input: Option<&RawValue>) -> Option<(String, FileOp)> {
     let op = match name {
         "Read" | "NotebookRead" => FileOp::Read,
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => FileOp::Write,
@@ -369,7 +369,7 @@ fn is_claude_error(content: &RawValue) -> bool {
     sort.is_some_and(|content| content.decoded("type").is_some_and(|name| name.ends_with("_error")))
 }
 
-fn claude_content_text(content: Option<&RawValue>) -> String {
+pub(super) fn claude_content_text(content: Option<&RawValue>) -> String {
     let Some(content) = content else { return String::new() };
     if let Some(text) = encoded_string(content) {
         return decode_string(text).into_owned();
@@ -387,9 +387,10 @@ fn claude_number(fields: &RawJsonFields<'_>, name: &str) -> u64 {
 }
 
 /// Converts Anthropic's usage: its input tokens exclude cached ones, ours include them.
-fn claude_usage(usage: &RawJsonFields<'_>) -> Usage {
+pub(super) fn claude_usage(usage: &RawJsonFields<'_>) -> Usage {
     let cache_read_tokens = claude_number(usage, "cache_read_input_tokens");
     let cache_write_tokens = claude_number(usage, "cache_creation_input_tokens");
+    let details = usage.get("output_tokens_details").and_then(|raw| RawJsonFields::of(raw.get()));
     Usage {
         input_tokens: claude_number(usage, "input_tokens")
             .saturating_add(cache_read_tokens)
@@ -397,6 +398,7 @@ fn claude_usage(usage: &RawJsonFields<'_>) -> Usage {
         output_tokens: claude_number(usage, "output_tokens"),
         cache_read_tokens,
         cache_write_tokens,
+        reasoning_tokens: details.map_or(0, |details| claude_number(&details, "thinking_tokens")),
         ..Usage::default()
     }
 }

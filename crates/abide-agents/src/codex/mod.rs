@@ -1,6 +1,7 @@
 //! Codex.
 
 mod invocation;
+mod kept;
 mod limits;
 mod output;
 #[cfg(test)]
@@ -21,6 +22,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
         Box::new(output::CodexOutput::resuming(before.used, before.calls))
     }),
     reports_exit: true,
-    kept: None,
+    kept: Some(&kept::KEPT),
     limits: limits::TEXTS,
 };

@@ -303,7 +303,7 @@ fn codex_error_text(error: &str) -> Option<String> {
 }
 
 /// The usage of a turn. Input tokens include cached ones.
-fn codex_usage(usage: &RawValue) -> Usage {
+pub(super) fn codex_usage(usage: &RawValue) -> Usage {
     let Some(fields) = RawJsonFields::of(usage.get()) else { return Usage::default() };
     let number = |name: &str| fields.get(name).and_then(|raw| raw.get().parse().ok()).unwrap_or(0);
     Usage {

@@ -5,6 +5,7 @@
 //! exactly once, in order, by the [`RecordReader`] of its file. A reader never fails: what it does not
 //! know becomes a [`ReadRecord`] that says so.
 
+pub(crate) mod record_fields;
 pub(crate) mod short_hash;
 
 use std::ffi::OsString;
@@ -12,11 +13,16 @@ use std::path::{Path, PathBuf};
 
 use abide_model::{LaneId, MessageForm, NewEvent, Timestamp};
 
+/// An agent's own directory, by the environment and the user's home.
+pub type KeptDirectory = fn(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf;
+/// The workspace of a file, by its path below the agent's directory and the text of a file beside it.
+pub type KeptWorkspace = fn(path: &Path, text: &str) -> Option<String>;
+
 /// Where an agent keeps its sessions, and what reads them.
 #[derive(Debug)]
 pub struct KeptSessions {
-    /// The agent's own directory, by the environment and the user's home.
-    pub directory: fn(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf,
+    /// The agent's own directory.
+    pub directory: KeptDirectory,
     /// What is below it.
     pub form: KeptForm,
     /// Reads the records of a file or of a session's rows, from the beginning or with the memory
@@ -38,7 +44,7 @@ pub enum KeptForm {
         classify: fn(path: &Path) -> Option<KeptFile>,
         /// A file beside them that tells the workspaces, and the workspace of a file by its path and
         /// the text of that file, for agents whose records do not name it.
-        workspaces: Option<(&'static str, fn(path: &Path, text: &str) -> Option<String>)>,
+        workspaces: Option<(&'static str, KeptWorkspace)>,
     },
     /// In one SQLite database.
     Rows {

@@ -45,7 +45,11 @@ pub struct SourceProgress {
     pub path: Option<String>,
     /// The end of what was read of it, in bytes; for a database, the number of rows.
     pub end: u64,
-    /// The BLAKE3 hash of what was read of it.
+    /// It is the rows of a database.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rows: bool,
+    /// The BLAKE3 hash of the last bytes that were read of it, at most 4,096; of a file that is kept as a
+    /// whole, of all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     /// What is needed to read on.

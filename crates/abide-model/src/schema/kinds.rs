@@ -2,8 +2,8 @@
 
 use super::records::{
     COUNTS, COUNTS_OF_ARTIFACT, FILE_CHANGES, GIT_STATE, MANIFEST, MARKS, PARENT,
-    PERMISSION_OPTION, RANGES, RESOURCES, SESSION_STATUS, SOURCE, SOURCE_FIELDS, TASK_STATUS, TEXT_PAIRS, TEXTS,
-    USAGE, WORKSPACE_COUNTS,
+    PERMISSION_OPTION, RANGES, RESOURCES, SESSION_STATUS, SOURCE, SOURCE_FIELDS, TASK_STATUS,
+    TEXT_PAIRS, TEXTS, USAGE, WORKSPACE_COUNTS,
 };
 use super::{
     FieldDescription, FieldPresence, KindDescription, KindWriter, ValueType, defaulted, optional,
@@ -749,7 +749,12 @@ pub static KIND_DESCRIPTIONS: &[KindDescription] = &[
                 ValueType::COUNT,
                 "The end of what was read of it, in bytes; for a database, the number of rows.",
             ),
-            optional("hash", ValueType::Text, "The BLAKE3 hash of what was read of it."),
+            defaulted("rows", ValueType::Flag, "It is the rows of a database."),
+            optional(
+                "hash",
+                ValueType::Text,
+                "The BLAKE3 hash of the last 4,096 bytes that were read of it, or of a file that is kept as a whole.",
+            ),
             optional("memory", ValueType::Json, "What is needed to read on."),
         ],
         also: &[],

@@ -160,16 +160,17 @@ fn replacement(
 }
 
 /// The data with what was redacted in it: the length before, and the number of marks by rule. A field of this
-/// name that is no object is not abide's, and stays.
+/// name that is no object is not abide's, and stays. All other bytes of the notes stay: they may hold a record
+/// of an agent's file.
 fn with_counts(data: &Payload, bytes: usize, tally: &RedactionTally) -> Payload {
-    let notes = data.field(NOTES).map(|raw| serde_json::from_str::<Value>(raw).ok());
-    let mut notes = match notes {
-        None => Map::new(),
-        Some(Some(Value::Object(notes))) => notes,
-        Some(_) => return data.clone(),
-    };
+    let notes = data.field(NOTES).unwrap_or("{}");
+    if !notes.starts_with('{') {
+        return data.clone();
+    }
+    let notes = Payload::from_stored(notes.into());
     // An event that was recorded before has counts already.
-    let before = notes.get(REDACTED).and_then(|before| before.get("rules")).cloned();
+    let before = notes.field(REDACTED).and_then(|raw| serde_json::from_str::<Value>(raw).ok());
+    let before = before.as_ref().and_then(|before| before.get("rules")).cloned();
     let mut rules = match before {
         Some(Value::Object(rules)) => rules,
         _ => Map::new(),
@@ -179,8 +180,8 @@ fn with_counts(data: &Payload, bytes: usize, tally: &RedactionTally) -> Payload 
         rules.insert(rule.to_owned(), (before + found.marks).into());
     }
     let counts = [("bytes".to_owned(), bytes.into()), ("rules".to_owned(), rules.into())];
-    notes.insert(REDACTED.to_owned(), Value::Object(counts.into_iter().collect()));
-    data.with_field(NOTES, &Value::Object(notes).to_string())
+    let counts = Value::Object(counts.into_iter().collect());
+    data.with_field(NOTES, notes.with_field(REDACTED, &counts.to_string()).as_str())
 }
 
 #[cfg(test)]

@@ -1,0 +1,143 @@
+//! What a session holds of an agent's files already: how far each was read, and what was recorded
+//! since without a note of it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use abide::{EventRange, Kind, Seq, SessionView};
+use abide_model::{Event, SourceProgress};
+
+use crate::import_ledger::ImportedSession;
+use crate::source_event::{place_of_event, record_id_of_event};
+
+/// The files of a session, as far as they are in its journal.
+#[derive(Debug, Default)]
+pub(crate) struct SessionSources {
+    /// How far each file was read, by its name within the session.
+    pub(crate) progress: BTreeMap<String, SourceProgress>,
+    /// After that, how many events each record has, by file and place. An import that was killed
+    /// leaves some.
+    pub(crate) recorded: HashMap<(String, u64), usize>,
+    /// The last event that was looked at.
+    pub(crate) through: Seq,
+}
+
+impl SessionSources {
+    /// Reads the events that the ledger does not know.
+    pub(crate) fn read(
+        view: &SessionView,
+        known: Option<&ImportedSession>,
+    ) -> Result<Self, abide::Error> {
+        let mut sources = Self::default();
+        let last = view.acknowledged()?;
+        // A session that was put back from a copy may be shorter.
+        if let Some(known) = known.filter(|known| known.through <= last) {
+            sources.through = known.through;
+            for (name, file) in &known.files {
+                sources.progress.insert(name.clone(), file.progress.clone());
+            }
+        }
+        for event in view.events(EventRange::from(sources.through.next())) {
+            sources.add(&event?);
+        }
+        Ok(sources)
+    }
+
+    fn add(&mut self, event: &Event) {
+        self.through = event.seq;
+        if event.kind == Kind::SOURCE_READ {
+            let read = event.data.as_ref().and_then(|data| data.decode::<SourceProgress>().ok());
+            if let Some(progress) = read {
+                self.recorded.retain(|(file, _), _| *file != progress.file);
+                self.progress.insert(progress.file.clone(), progress);
+            }
+        } else if let Some(place) = place_of_event(event) {
+            *self.recorded.entry(place).or_default() += 1;
+        }
+    }
+
+    /// The newest name of a file and how far it was read. A file that was rewritten is recorded once
+    /// more, as `name~2`, `name~3`.
+    pub(crate) fn newest(&self, name: &str) -> (String, Option<&SourceProgress>) {
+        let mut newest = (name.to_owned(), self.progress.get(name));
+        for number in 2.. {
+            let next = format!("{name}~{number}");
+            let known = self.progress.get(&next);
+            if known.is_none() && !self.recorded.keys().any(|(file, _)| *file == next) {
+                return newest;
+            }
+            newest = (next, known);
+        }
+        newest
+    }
+
+    /// The name under which a file is recorded that is not what it was.
+    pub(crate) fn renewed(&self, name: &str) -> String {
+        let (newest, progress) = self.newest(name);
+        if progress.is_none() && !self.recorded.keys().any(|(file, _)| *file == newest) {
+            return newest;
+        }
+        let number = newest.rsplit_once('~').and_then(|(_, number)| number.parse::<u64>().ok());
+        let number = number.filter(|_| newest != name).unwrap_or(1);
+        format!("{name}~{}", number + 1)
+    }
+}
+
+/// The events of a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordSeqs {
+    pub(crate) first: Seq,
+    pub(crate) last: Seq,
+    /// The message among them.
+    pub(crate) message: Option<Seq>,
+}
+
+/// Where the records of a session are in its journal, by their ids. The newest counts.
+#[derive(Debug, Default)]
+pub(crate) struct RecordIndex {
+    ids: HashMap<String, RecordSeqs>,
+    /// All earlier events were looked at.
+    complete: bool,
+}
+
+impl RecordIndex {
+    /// For a session in which nothing was recorded before.
+    pub(crate) fn of_new() -> Self {
+        Self { ids: HashMap::new(), complete: true }
+    }
+
+    pub(crate) fn put(&mut self, id: String, seqs: RecordSeqs) {
+        self.ids.insert(id, seqs);
+    }
+
+    /// The events of a record. Looks through the session if this run has not recorded it.
+    pub(crate) fn get(
+        &mut self,
+        id: &str,
+        view: &SessionView,
+    ) -> Result<Option<RecordSeqs>, abide::Error> {
+        if !self.ids.contains_key(id) && !self.complete {
+            self.complete = true;
+            let mut current: Option<(String, (String, u64))> = None;
+            let mut found: HashMap<String, RecordSeqs> = HashMap::new();
+            for event in view.events(EventRange::ALL) {
+                let event = event?;
+                let Some(place) = place_of_event(&event) else { continue };
+                if let Some(id) = record_id_of_event(&event) {
+                    let message = (event.kind == Kind::MESSAGE_ADDED).then_some(event.seq);
+                    let seqs = RecordSeqs { first: event.seq, last: event.seq, message };
+                    found.insert(id.clone(), seqs);
+                    current = Some((id, place));
+                } else if let Some((id, at)) = &current
+                    && *at == place
+                    && let Some(seqs) = found.get_mut(id)
+                {
+                    seqs.last = event.seq;
+                }
+            }
+            for (id, seqs) in found {
+                self.ids.entry(id).or_insert(seqs);
+            }
+        }
+        Ok(self.ids.get(id).copied())
+    }
+}

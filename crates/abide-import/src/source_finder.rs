@@ -1,0 +1,254 @@
+//! Finds the sessions that agents keep on this machine. Reads directories only, and writes nothing.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use abide_agents::{AgentKind, KeptContent, KeptFile, KeptForm, KeptSessions};
+
+use crate::ImportFilesError;
+use crate::database_rows::{list_sessions, open_copy};
+use crate::import_ledger::FileStamp;
+
+/// The largest side file that is read.
+const SIDE_FILE_BYTES: u64 = 4 << 20;
+/// How many records of a file are looked at for the id of its session.
+const LOOKED_AT: usize = 64;
+/// The longest line that is looked at for it.
+const LOOKED_AT_BYTES: u64 = 1 << 20;
+
+/// What is searched for sessions of agents.
+#[derive(Debug, Clone, Default)]
+pub struct SourceFinder {
+    /// The user's home.
+    pub home: PathBuf,
+    /// The environment, as far as it moves agents' directories.
+    pub variables: Vec<(String, OsString)>,
+    /// Only this agent.
+    pub agent: Option<AgentKind>,
+    /// Only what is at or below this path, in place of the agents' own directories.
+    pub within: Option<PathBuf>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct FoundSources {
+    /// The sessions, by agent and id.
+    pub sessions: Vec<FoundSession>,
+    /// Directories and files that could not be read, each with the reason.
+    pub unreadable: Vec<ImportFilesError>,
+}
+
+/// A session that an agent keeps.
+#[derive(Debug, Clone)]
+pub struct FoundSession {
+    /// The agent.
+    pub agent: AgentKind,
+    /// The agent's id of it.
+    pub id: String,
+    /// When one of its files was last written, in seconds.
+    pub written: i64,
+    /// The size of its files in bytes.
+    pub bytes: u64,
+    pub(crate) files: Vec<FoundFile>,
+}
+
+/// A file of such a session, or a table of its rows.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundFile {
+    pub(crate) kept: KeptFile,
+    pub(crate) path: PathBuf,
+    pub(crate) stamp: FileStamp,
+    /// The workspace, if not the records tell it.
+    pub(crate) workspace: Option<String>,
+    /// It is the rows that this query gives, and not a file.
+    pub(crate) rows: Option<&'static str>,
+}
+
+impl SourceFinder {
+    /// Finds all sessions.
+    #[must_use]
+    pub fn find(&self) -> FoundSources {
+        let mut found = FoundSources::default();
+        let mut sessions: BTreeMap<(&'static str, String), FoundSession> = BTreeMap::new();
+        for agent in AgentKind::all() {
+            let wanted = self.agent.is_none_or(|wanted| wanted == agent);
+            let Some(kept) = agent.kept_sessions().filter(|_| wanted) else { continue };
+            let variable = |name: &str| {
+                let found = self.variables.iter().find(|(known, _)| known == name);
+                found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+            };
+            let directory = (kept.directory)(&variable, &self.home);
+            self.of_agent(
+                agent,
+                kept,
+                &directory,
+                &mut |session, file| {
+                    let key = (agent.as_str(), session.clone());
+                    let entry = sessions.entry(key).or_insert_with(|| FoundSession {
+                        agent,
+                        id: session,
+                        written: 0,
+                        bytes: 0,
+                        files: Vec::new(),
+                    });
+                    let seconds = file.stamp.written / 1_000_000_000;
+                    entry.written = entry.written.max(i64::try_from(seconds).unwrap_or(0));
+                    entry.bytes += file.stamp.size;
+                    entry.files.push(file);
+                },
+                &mut found.unreadable,
+            );
+        }
+        found.sessions = sessions.into_values().map(ordered).collect();
+        found
+    }
+
+    fn of_agent(
+        &self,
+        agent: AgentKind,
+        kept: &'static KeptSessions,
+        directory: &Path,
+        give: &mut dyn FnMut(String, FoundFile),
+        unreadable: &mut Vec<ImportFilesError>,
+    ) {
+        match &kept.form {
+            KeptForm::Files { roots, classify, workspaces } => {
+                let mut files = Vec::new();
+                for root in *roots {
+                    walk(&directory.join(root), &mut files, unreadable);
+                }
+                files.sort();
+                let side = workspaces.map(|(name, of)| (small_text(&directory.join(name)), of));
+                for path in files {
+                    let Ok(below) = path.strip_prefix(directory) else { continue };
+                    if self.within.as_ref().is_some_and(|within| !path.starts_with(within)) {
+                        continue;
+                    }
+                    let Some(file) = classify(below) else { continue };
+                    let stamp = match fs::metadata(&path) {
+                        Ok(metadata) if metadata.is_file() => FileStamp::of(&metadata),
+                        Ok(_) => continue,
+                        Err(error) => {
+                            unreadable.push(ImportFilesError::read(&path)(error));
+                            continue;
+                        }
+                    };
+                    let session = file.session.clone().or_else(|| told_id(kept, &file, &path));
+                    let Some(session) = session else { continue };
+                    let workspace =
+                        side.as_ref().and_then(|(text, of)| of(below, text.as_deref()?));
+                    give(session, FoundFile { kept: file, path, stamp, workspace, rows: None });
+                }
+            }
+            KeptForm::Rows { database, sessions, tables } => {
+                let path = directory.join(database);
+                if self.within.as_ref().is_some_and(|within| !path.starts_with(within)) {
+                    return;
+                }
+                if !path.is_file() {
+                    return;
+                }
+                let listed = open_copy(&path).and_then(|copy| list_sessions(&copy, sessions));
+                match listed {
+                    Ok(listed) => {
+                        for (id, changed) in listed {
+                            for (name, query) in *tables {
+                                let stamp =
+                                    FileStamp { size: 0, written: i128::from(changed), inode: 0 };
+                                let kept = KeptFile {
+                                    session: Some(id.clone()),
+                                    lane: None,
+                                    name: (*name).to_owned(),
+                                    content: KeptContent::Lines,
+                                };
+                                let file = FoundFile {
+                                    kept,
+                                    path: path.clone(),
+                                    stamp,
+                                    workspace: None,
+                                    rows: Some(query),
+                                };
+                                give(id.clone(), file);
+                            }
+                        }
+                    }
+                    Err(error) => unreadable.push(error),
+                }
+            }
+        }
+        let _ = agent;
+    }
+}
+
+/// With the files of the main lane first, then those of subagents, then what is kept as a whole.
+fn ordered(mut session: FoundSession) -> FoundSession {
+    session.files.sort_by(|left, right| {
+        let rank =
+            |file: &FoundFile| (file.kept.content == KeptContent::Whole, file.kept.lane.is_some());
+        rank(left).cmp(&rank(right)).then_with(|| left.kept.name.cmp(&right.kept.name))
+    });
+    // The same file in two places, as one that is being archived: the larger one has all of it.
+    session.files.dedup_by(|later, earlier| {
+        let same = later.kept.name == earlier.kept.name;
+        if same && later.stamp.size > earlier.stamp.size {
+            std::mem::swap(later, earlier);
+        }
+        same
+    });
+    session
+}
+
+/// Every regular file below a directory. Links are not followed.
+fn walk(dir: &Path, files: &mut Vec<PathBuf>, unreadable: &mut Vec<ImportFilesError>) {
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                unreadable.push(ImportFilesError::read(&dir)(error));
+                continue;
+            }
+        };
+        for entry in entries.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => dirs.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The id of the session that the first records of a file tell.
+fn told_id(kept: &KeptSessions, file: &KeptFile, path: &Path) -> Option<String> {
+    let mut lines = BufReader::new(fs::File::open(path).ok()?);
+    let mut reader = (kept.reader)(file, None);
+    let mut line = Vec::new();
+    for _ in 0..LOOKED_AT {
+        line.clear();
+        let read = lines.by_ref().take(LOOKED_AT_BYTES).read_until(b'\n', &mut line).ok()?;
+        if read == 0 {
+            return None;
+        }
+        let mut id = None;
+        crate::line_pieces::split_line(&line, |_, piece| {
+            if let crate::line_pieces::LinePiece::Record { json, .. } = piece {
+                id = id.take().or_else(|| reader.read(json).details.id);
+            }
+        });
+        if id.is_some() {
+            return id;
+        }
+    }
+    None
+}
+
+fn small_text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(SIDE_FILE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
