@@ -163,17 +163,17 @@ impl OpencodeOutput {
 }
 
 /// A call of a tool, which is printed when it has ended.
-struct OpencodeCall<'a> {
-    id: String,
+pub(super) struct OpencodeCall<'a> {
+    pub(super) id: String,
     name: String,
-    failed: bool,
+    pub(super) failed: bool,
     state: RawJsonFields<'a>,
     metadata: RawJsonFields<'a>,
 }
 
 impl<'a> OpencodeCall<'a> {
     /// `None` where it has not ended.
-    fn of(part: &RawJsonFields<'a>) -> Option<Self> {
+    pub(super) fn of(part: &RawJsonFields<'a>) -> Option<Self> {
         let state = opencode_object(part, "state")?;
         let metadata = opencode_object(&state, "metadata").unwrap_or_default();
         let ended = match state.decoded("status").as_deref() {
@@ -205,7 +205,7 @@ impl<'a> OpencodeCall<'a> {
 
     /// Its output; with the exit code where it ran a command, with the files that were given to the
     /// model besides, or why it failed.
-    fn result(&self) -> Option<Box<RawValue>> {
+    pub(super) fn result(&self) -> Option<Box<RawValue>> {
         let (exit, error) = (self.metadata.get("exit"), self.state.get("error"));
         let output = self.state.get("output").or_else(|| self.metadata.get("output"));
         if exit.is_some() || (error.is_some() && output.is_some()) {
@@ -221,7 +221,7 @@ impl<'a> OpencodeCall<'a> {
     }
 
     /// The files of a call to one of opencode's own tools.
-    fn files(&self) -> Vec<(String, FileOp)> {
+    pub(super) fn files(&self) -> Vec<(String, FileOp)> {
         let op = match self.name.as_str() {
             "read" => FileOp::Read,
             "write" | "edit" | "multiedit" => FileOp::Write,
@@ -251,7 +251,10 @@ impl<'a> OpencodeCall<'a> {
     }
 }
 
-fn opencode_object<'a>(fields: &RawJsonFields<'a>, name: &str) -> Option<RawJsonFields<'a>> {
+pub(super) fn opencode_object<'a>(
+    fields: &RawJsonFields<'a>,
+    name: &str,
+) -> Option<RawJsonFields<'a>> {
     RawJsonFields::of(fields.get(name)?.get())
 }
 
@@ -278,7 +281,7 @@ fn opencode_content(said: Option<&RawValue>, attached: &[&RawValue]) -> Option<B
 }
 
 /// The block of a file: with its bytes, or with its address.
-fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
+pub(super) fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
     let url = file.decoded("url")?;
     let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let mime = file.decoded("mime").unwrap_or_default();
@@ -296,7 +299,7 @@ fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
 
 /// The usage of a step. Its input tokens exclude cached ones and its output tokens those of
 /// reasoning; ours include them.
-fn opencode_usage(part: &RawJsonFields<'_>) -> Usage {
+pub(super) fn opencode_usage(part: &RawJsonFields<'_>) -> Usage {
     let tokens = opencode_object(part, "tokens").unwrap_or_default();
     let cache = opencode_object(&tokens, "cache").unwrap_or_default();
     let number = |fields: &RawJsonFields<'_>, name: &str| -> u64 {

@@ -85,6 +85,10 @@ impl ChatReader {
                     })
                     .filter(|_| !before || changed);
                 }
+                if before && read.message.is_none() {
+                    // The message of this id is where it was.
+                    read.id = None;
+                }
                 for result in message.results() {
                     if self.memory.report_call(&result.call) {
                         tell_result(result, &mut read.events);
