@@ -112,6 +112,8 @@ pub struct ReadRecord {
     /// It says that this text replaces the conversation before it in the agent's context. A record
     /// with a compaction has no message.
     pub compaction: Option<String>,
+    /// The ids of earlier records whose messages stay in the context behind the compaction, in order.
+    pub keeps: Vec<String>,
     /// What else it tells, in order; recorded after its message.
     pub events: Vec<NewEvent>,
     /// What it tells of the session as a whole.

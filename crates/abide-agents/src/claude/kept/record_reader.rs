@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use abide_model::{FileOp, LaneId, MessageForm, NewEvent, Usage};
-use abide_wire::json::{RawJsonFields, list};
+use abide_wire::json::{RawJsonFields, decode_string, encoded_string, list};
 use serde::{Deserialize, Serialize};
 
 use super::super::output::{claude_content_text, claude_tool_file, claude_usage};
@@ -24,6 +24,8 @@ const MESSAGES: usize = 24;
 const CALLS: usize = 24;
 /// The most bytes of a path that is remembered.
 const CALL_PATH: usize = 1024;
+/// How many messages that a compaction keeps are remembered until its summary.
+const KEPT: usize = 48;
 /// The most bytes of a title.
 const TITLE: usize = 500;
 
@@ -92,6 +94,8 @@ struct ClaudeReaderMemory {
     messages: VecDeque<CountedMessage>,
     /// Calls that have not ended: their ids and files.
     calls: VecDeque<(String, String, FileOp)>,
+    /// The messages that the compaction keeps whose summary is next.
+    keeps: Vec<String>,
     /// What the session's title is worth: one that a person gave is not overruled.
     title: u8,
     /// The session was told, for a file whose path does not tell it.
@@ -128,6 +132,7 @@ impl RecordReader for ClaudeRecordReader {
                     read.known = SUBTYPES.contains(&subtype.as_str());
                     if subtype.ends_with("compact_boundary") {
                         role = TreeRole::Compaction;
+                        self.memory.keeps = kept_messages(&fields);
                     }
                     read.sort = format!("system/{subtype}");
                 }
@@ -204,7 +209,9 @@ impl ClaudeRecordReader {
             details.workspace = text_within(fields, "cwd", PATH);
             self.memory.workspace = details.workspace.is_some();
         }
-        details.branch = text_within(fields, "gitBranch", PATH);
+        // So it says where there is no branch.
+        let branch = text_within(fields, "gitBranch", PATH);
+        details.branch = branch.filter(|branch| branch != "HEAD");
         details.version = id_field(fields, "version");
         details
     }
@@ -302,6 +309,7 @@ impl ClaudeRecordReader {
         let Some(message) = message(fields) else { return (false, TreeRole::Other) };
         if fields.flag("isCompactSummary") == Some(true) {
             read.compaction = Some(claude_content_text(message.get("content")));
+            read.keeps = std::mem::take(&mut self.memory.keeps);
             return (true, TreeRole::Compaction);
         }
         read.message = Some(verbatim(None));
@@ -329,6 +337,19 @@ impl ClaudeRecordReader {
 /// The parent of a record; behind a compaction, the record before it.
 fn parent(fields: &RawJsonFields<'_>) -> Option<String> {
     id_field(fields, "parentUuid").or_else(|| id_field(fields, "logicalParentUuid"))
+}
+
+/// The messages that a compaction keeps as they are: the last ones, too many of them not at all.
+fn kept_messages(fields: &RawJsonFields<'_>) -> Vec<String> {
+    let told = object_field(fields, "compactMetadata");
+    let kept = told.and_then(|told| object_field(&told, "preservedMessages"));
+    let ids = kept.and_then(|kept| list(kept.get("uuids")?)).unwrap_or_default();
+    let ids: Vec<String> = ids
+        .into_iter()
+        .filter_map(|id| Some(decode_string(encoded_string(id)?).into_owned()))
+        .filter(|id| !id.is_empty() && id.len() <= ID)
+        .collect();
+    if ids.len() > KEPT { Vec::new() } else { ids }
 }
 
 /// The message of a record, if it can stand for itself.

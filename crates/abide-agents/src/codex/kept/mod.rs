@@ -2,9 +2,9 @@
 
 mod patched_files;
 mod record_reader;
-mod thread_usage;
 #[cfg(test)]
 mod tests;
+mod thread_usage;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,7 @@ const TIME: usize = "2026-11-15T01-41-50-".len();
 /// Where they are, and what reads them.
 pub(super) static KEPT: KeptSessions = KeptSessions {
     directory,
-    form: KeptForm::Files {
-        roots: &["sessions", "archived_sessions"],
-        classify,
-        workspaces: None,
-    },
+    form: KeptForm::Files { roots: &["sessions", "archived_sessions"], classify, workspaces: None },
     reader: |file, memory| Box::new(CodexRecordReader::new(file, memory)),
     resume: |session| vec!["codex".to_owned(), "resume".to_owned(), session.to_owned()],
 };

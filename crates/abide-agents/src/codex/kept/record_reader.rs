@@ -32,6 +32,8 @@ const TITLE: usize = 500;
 pub(super) struct CodexRecordReader {
     /// The thread, by the path.
     thread: Option<String>,
+    /// The thread went back before this file: it has another name.
+    is_reverted: bool,
     memory: CodexReaderMemory,
 }
 
@@ -49,12 +51,16 @@ struct CodexReaderMemory {
     /// Calls with a patch that have not ended: their ids and files.
     calls: VecDeque<(String, Vec<PatchedFile>)>,
     /// The last message of the role `user`: a prompt, if an event says so.
-    user: Option<String>,
-    /// The records of the last prompts that the conversation did not go back behind.
-    prompts: VecDeque<String>,
+    user: Option<UserMessage>,
+    /// The last prompts that the conversation did not go back behind.
+    prompts: VecDeque<UserMessage>,
     /// Earlier ones were forgotten.
     forgot: bool,
 }
+
+/// A message of the role `user`: the id of its record, and that of the message.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct UserMessage(String, Option<String>);
 
 impl RecordReader for CodexRecordReader {
     fn read(&mut self, record: &str) -> ReadRecord {
@@ -90,7 +96,11 @@ impl CodexRecordReader {
     /// Starts at the beginning of a file, or after the records that this memory is of.
     pub(super) fn new(file: &KeptFile, memory: Option<&str>) -> Self {
         let memory = memory.and_then(|memory| serde_json::from_str(memory).ok());
-        Self { thread: file.session.clone(), memory: memory.unwrap_or_default() }
+        Self {
+            thread: file.session.clone(),
+            is_reverted: file.name.contains('_'),
+            memory: memory.unwrap_or_default(),
+        }
     }
 
     /// Reads a record by its sort and its payload.
@@ -118,6 +128,7 @@ impl CodexRecordReader {
                 let text = compacted_text(payload);
                 read.known = text.is_some();
                 read.compaction = text;
+                read.keeps = self.kept_prompts(payload);
             }
             "token_usage_record" => {
                 read.known = true;
@@ -151,13 +162,12 @@ impl CodexRecordReader {
         if self.thread.is_some() && self.thread != id {
             return;
         }
-        let base = object_field(payload, "history_base");
-        let base_thread = base.as_ref().and_then(|base| id_field(base, "thread_id"));
-        let parent = id_field(payload, "forked_from_id").or_else(|| base_thread.clone());
-        let parent = parent.filter(|parent| id.as_ref() != Some(parent));
-        // The thread went back: this file goes on before this record of the last one.
-        if let Some(base) = base.filter(|_| base_thread.is_some() && base_thread == id) {
-            let end = base.get("end_ordinal_exclusive").and_then(|end| end.get().parse().ok());
+        let parent =
+            id_field(payload, "forked_from_id").filter(|parent| id.as_ref() != Some(parent));
+        // The thread went back: this file goes on before a record of the one before it.
+        if self.is_reverted {
+            let base = object_field(payload, "history_base");
+            let end = base.and_then(|base| base.get("end_ordinal_exclusive")?.get().parse().ok());
             read.back = end.map(|end: u64| match end.checked_sub(1) {
                 Some(last) => RewindPlace::After(last.to_string()),
                 None => RewindPlace::Beginning,
@@ -183,13 +193,12 @@ impl CodexRecordReader {
                 let role = item.decoded("role").filter(|_| item.any("content").is_some());
                 read.known = role.is_some();
                 if role.is_some_and(|role| role == "user") {
-                    self.memory.user.clone_from(&read.id);
+                    let record = read.id.clone();
+                    self.memory.user =
+                        record.map(|record| UserMessage(record, id_field(item, "id")));
                 }
-                read.message = read.known.then_some(RecordMessage {
-                    text,
-                    answer: None,
-                    replaces: None,
-                });
+                read.message =
+                    read.known.then_some(RecordMessage { text, answer: None, replaces: None });
                 return;
             }
             // Of the workspace, or of the context of the model: said to nobody.
@@ -198,10 +207,18 @@ impl CodexRecordReader {
                 read.known = true;
                 return;
             }
-            "function_call_output" | "custom_tool_call_output" | "tool_search_output"
-            | "mcp_tool_call_output" | "local_shell_call_output" => "tool",
-            "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call"
-            | "web_search_call" | "tool_search_call" | "image_generation_call" => "assistant",
+            "function_call_output"
+            | "custom_tool_call_output"
+            | "tool_search_output"
+            | "mcp_tool_call_output"
+            | "local_shell_call_output" => "tool",
+            "reasoning"
+            | "function_call"
+            | "custom_tool_call"
+            | "local_shell_call"
+            | "web_search_call"
+            | "tool_search_call"
+            | "image_generation_call" => "assistant",
             _ => return,
         };
         read.known = true;
@@ -274,7 +291,8 @@ impl CodexRecordReader {
                 match item.decoded("type").as_deref() {
                     Some("UserMessage") => self.prompt(read),
                     Some("FileChange") => {
-                        let done = item.decoded("status").is_some_and(|status| status == "completed");
+                        let done =
+                            item.decoded("status").is_some_and(|status| status == "completed");
                         if let Some(call) = id_field(&item, "id") {
                             self.report_patch(&call, &item, done, read);
                         }
@@ -303,8 +321,9 @@ impl CodexRecordReader {
 
     /// The last message of the role `user` was a prompt of a person.
     fn prompt(&mut self, read: &ReadRecord) {
-        let Some(id) = self.memory.user.take().or_else(|| read.id.clone()) else { return };
-        self.memory.forgot |= push_within(&mut self.memory.prompts, id, PROMPTS);
+        let own = || Some(UserMessage(read.id.clone()?, None));
+        let Some(prompt) = self.memory.user.take().or_else(own) else { return };
+        self.memory.forgot |= push_within(&mut self.memory.prompts, prompt, PROMPTS);
     }
 
     /// The last turns are dropped: the place before the first of them.
@@ -315,7 +334,20 @@ impl CodexRecordReader {
             return None;
         }
         let dropped = prompts.split_off(prompts.len().saturating_sub(turns));
-        dropped.into_iter().next().map(RewindPlace::Before)
+        dropped.into_iter().next().map(|prompt| RewindPlace::Before(prompt.0))
+    }
+
+    /// The prompts that stay in the context behind a compaction, of those in this file.
+    fn kept_prompts(&self, payload: &RawJsonFields<'_>) -> Vec<String> {
+        let kept = payload.get("replacement_history").and_then(list).unwrap_or_default();
+        let ids =
+            kept.into_iter().filter_map(|item| id_field(&RawJsonFields::of(item.get())?, "id"));
+        let prompts = &self.memory.prompts;
+        let record = |id: String| {
+            let found = prompts.iter().find(|prompt| prompt.1.as_ref() == Some(&id));
+            found.map(|prompt| prompt.0.clone())
+        };
+        ids.filter_map(record).collect()
     }
 
     /// Reads a record of an early version, which has the item itself or the fields of the session.
@@ -330,7 +362,9 @@ impl CodexRecordReader {
             "message" if fields.encoded("role").is_some() && fields.any("content").is_some() => {
                 read.known = true;
                 if fields.decoded("role").is_some_and(|role| role == "user") {
-                    self.memory.user.clone_from(&read.id);
+                    let record = read.id.clone();
+                    self.memory.user =
+                        record.map(|record| UserMessage(record, id_field(fields, "id")));
                 }
                 let text = RecordText::Made(record.trim().to_owned());
                 read.message = Some(RecordMessage { text, answer: None, replaces: None });

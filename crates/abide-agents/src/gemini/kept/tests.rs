@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::*;
-use crate::tests::kept_records::{
+use crate::tests::record_lines::{
     read_mutated, read_records, records_file, told_records, told_usage,
 };
 

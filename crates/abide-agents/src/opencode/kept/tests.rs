@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::*;
-use crate::tests::kept_records::{
+use crate::tests::record_lines::{
     read_mutated, read_records, record_lines, records_file, told_records, told_usage,
 };
 use crate::{ReadRecord, RecordText};
