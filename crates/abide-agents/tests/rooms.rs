@@ -51,6 +51,21 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "an example in the help",
     ),
     (
+        "abide-cli/src/commands/import/mod.rs",
+        "/// Without WHAT, everything that Claude Code, Codex, Gemini CLI and opencode keep on this machine is",
+        "the help tells whose sessions are imported",
+    ),
+    (
+        "abide-cli/src/commands/import/mod.rs",
+        "/// imported; the name of an agent (claude, codex, gemini, opencode) imports its sessions, and a directory,",
+        "the help tells the names of the agents",
+    ),
+    (
+        "abide-cli/src/commands/import/mod.rs",
+        "abide import claude --since 30d",
+        "an example in the help",
+    ),
+    (
         "abide-cli/src/commands/resume.rs",
         "/// has one (`codex exec resume`, `claude --resume`), else with a prompt that describes what was",
         "an example in the help",

@@ -529,7 +529,7 @@ impl SessionRecording<'_> {
         if let Some(summary) = &read.compaction
             && !skip()
         {
-            self.compaction(place, summary, &lane, occurred)?;
+            self.compaction(place, summary, &read.keeps, &lane, occurred)?;
         }
         let ReadRecord { id, events, details, .. } = read;
         if details.branch.is_some() && details.branch != reading.branch {
@@ -603,10 +603,17 @@ impl SessionRecording<'_> {
         &mut self,
         place: SourcePlace<'_>,
         summary: &str,
+        kept: &[String],
         lane: &Option<LaneId>,
         occurred: Option<Timestamp>,
     ) -> Result<(), ImportFilesError> {
         self.flush()?;
+        let mut keeps = Vec::new();
+        for id in kept {
+            keeps.extend(self.ids.get(id, self.session.view())?.and_then(|seqs| seqs.message));
+        }
+        keeps.sort_unstable();
+        keeps.dedup();
         let state = self.session.state()?;
         let name = lane.as_ref().map(LaneId::as_str).unwrap_or_default();
         let first = state.lane(name).and_then(|lane| lane.first);
@@ -616,6 +623,7 @@ impl SessionRecording<'_> {
             first,
             last,
             summary: summary.to_owned(),
+            keeps,
             by: self.agent.to_owned(),
             ..Compaction::default()
         };

@@ -1,6 +1,7 @@
 //! Gemini CLI.
 
 mod invocation;
+mod kept;
 mod limits;
 mod output;
 #[cfg(test)]
@@ -19,6 +20,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: invocation::input,
     output: Output::Events(|before| Box::new(output::GeminiOutput::told(before.prompt))),
     reports_exit: false,
-    kept: None,
+    kept: Some(&kept::KEPT),
     limits: limits::TEXTS,
 };

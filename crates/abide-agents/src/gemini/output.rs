@@ -197,7 +197,10 @@ impl GeminiOutput {
 }
 
 /// The file of a call to one of Gemini's own tools.
-fn gemini_tool_file(name: &str, parameters: Option<&RawValue>) -> Option<(String, FileOp)> {
+pub(super) fn gemini_tool_file(
+    name: &str,
+    parameters: Option<&RawValue>,
+) -> Option<(String, FileOp)> {
     let op = match name {
         "read_file" => FileOp::Read,
         "write_file" | "replace" | "edit" => FileOp::Write,

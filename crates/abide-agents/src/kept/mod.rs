@@ -6,6 +6,7 @@
 //! know becomes a [`ReadRecord`] that says so.
 
 pub(crate) mod record_fields;
+pub(crate) mod short_hash;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

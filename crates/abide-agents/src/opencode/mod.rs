@@ -1,6 +1,7 @@
 //! opencode.
 
 mod invocation;
+mod kept;
 mod limits;
 mod output;
 #[cfg(test)]
@@ -19,6 +20,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     input: invocation::input,
     output: Output::Events(|_| Box::<output::OpencodeOutput>::default()),
     reports_exit: true,
-    kept: None,
+    kept: Some(&kept::KEPT),
     limits: limits::TEXTS,
 };

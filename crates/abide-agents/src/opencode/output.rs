@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use abide_model::{FileOp, Timestamp, Usage};
-use abide_wire::json::{RawJsonFields, encoded_string, list, mend_surrogates, write_string};
+use abide_wire::json::{RawJsonFields, encoded_string, list, mend_surrogates};
 use serde_json::value::RawValue;
 
 use crate::limits::limit_of_error;
@@ -163,17 +163,17 @@ impl OpencodeOutput {
 }
 
 /// A call of a tool, which is printed when it has ended.
-struct OpencodeCall<'a> {
-    id: String,
+pub(super) struct OpencodeCall<'a> {
+    pub(super) id: String,
     name: String,
-    failed: bool,
+    pub(super) failed: bool,
     state: RawJsonFields<'a>,
     metadata: RawJsonFields<'a>,
 }
 
 impl<'a> OpencodeCall<'a> {
     /// `None` where it has not ended.
-    fn of(part: &RawJsonFields<'a>) -> Option<Self> {
+    pub(super) fn of(part: &RawJsonFields<'a>) -> Option<Self> {
         let state = opencode_object(part, "state")?;
         let metadata = opencode_object(&state, "metadata").unwrap_or_default();
         let ended = match state.decoded("status").as_deref() {
@@ -205,7 +205,7 @@ impl<'a> OpencodeCall<'a> {
 
     /// Its output; with the exit code where it ran a command, with the files that were given to the
     /// model besides, or why it failed.
-    fn result(&self) -> Option<Box<RawValue>> {
+    pub(super) fn result(&self) -> Option<Box<RawValue>> {
         let (exit, error) = (self.metadata.get("exit"), self.state.get("error"));
         let output = self.state.get("output").or_else(|| self.metadata.get("output"));
         if exit.is_some() || (error.is_some() && output.is_some()) {
@@ -221,7 +221,7 @@ impl<'a> OpencodeCall<'a> {
     }
 
     /// The files of a call to one of opencode's own tools.
-    fn files(&self) -> Vec<(String, FileOp)> {
+    pub(super) fn files(&self) -> Vec<(String, FileOp)> {
         let op = match self.name.as_str() {
             "read" => FileOp::Read,
             "write" | "edit" | "multiedit" => FileOp::Write,
@@ -251,7 +251,10 @@ impl<'a> OpencodeCall<'a> {
     }
 }
 
-fn opencode_object<'a>(fields: &RawJsonFields<'a>, name: &str) -> Option<RawJsonFields<'a>> {
+pub(super) fn opencode_object<'a>(
+    fields: &RawJsonFields<'a>,
+    name: &str,
+) -> Option<RawJsonFields<'a>> {
     RawJsonFields::of(fields.get(name)?.get())
 }
 
@@ -278,39 +281,25 @@ fn opencode_content(said: Option<&RawValue>, attached: &[&RawValue]) -> Option<B
 }
 
 /// The block of a file: with its bytes, or with its address.
-fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
+pub(super) fn opencode_file(file: &RawJsonFields<'_>) -> Option<String> {
     let url = file.decoded("url")?;
     let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let mime = file.decoded("mime").unwrap_or_default();
     let mime = inline.map_or(&*mime, |(mime, _)| mime);
     // Half a file is none.
     if inline.is_some_and(|(_, data)| !data.is_ascii()) {
-        let mut block = "{\"type\":\"text\",\"text\":".to_owned();
-        write_string(&mut block, &format!("a file of the type {mime} was too long to be recorded"));
-        block.push('}');
-        return Some(block);
+        let told = format!("a file of the type {mime} was too long to be recorded");
+        return Some(message::text_block(&told));
     }
-    let sort = if mime.starts_with("image/") { "image" } else { "document" };
-    let mut block = format!("{{\"type\":\"{sort}\",\"source\":{{\"type\":");
-    match inline {
-        Some((mime, data)) => {
-            block.push_str("\"base64\",\"media_type\":");
-            write_string(&mut block, mime);
-            block.push_str(",\"data\":");
-            write_string(&mut block, data);
-        }
-        None => {
-            block.push_str("\"url\",\"url\":");
-            write_string(&mut block, &url);
-        }
-    }
-    block.push_str("}}");
-    Some(block)
+    Some(match inline {
+        Some((mime, data)) => message::inline_file_block(mime, data),
+        None => message::linked_file_block(mime, &url),
+    })
 }
 
 /// The usage of a step. Its input tokens exclude cached ones and its output tokens those of
 /// reasoning; ours include them.
-fn opencode_usage(part: &RawJsonFields<'_>) -> Usage {
+pub(super) fn opencode_usage(part: &RawJsonFields<'_>) -> Usage {
     let tokens = opencode_object(part, "tokens").unwrap_or_default();
     let cache = opencode_object(&tokens, "cache").unwrap_or_default();
     let number = |fields: &RawJsonFields<'_>, name: &str| -> u64 {

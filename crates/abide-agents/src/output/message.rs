@@ -61,6 +61,79 @@ fn cut_message(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}… [{} bytes left out]", text.len() - kept.len()))
 }
 
+/// The block of a file whose bytes are in base64.
+pub(crate) fn inline_file_block(mime: &str, data: &str) -> String {
+    let mut block = file_block_head(mime, "base64");
+    block.push_str("\"media_type\":");
+    write_string(&mut block, mime);
+    block.push_str(",\"data\":");
+    write_string(&mut block, data);
+    block.push_str("}}");
+    block
+}
+
+/// The block of a file of which the address is known.
+pub(crate) fn linked_file_block(mime: &str, url: &str) -> String {
+    let mut block = file_block_head(mime, "url");
+    block.push_str("\"url\":");
+    write_string(&mut block, url);
+    block.push_str("}}");
+    block
+}
+
+fn file_block_head(mime: &str, source: &str) -> String {
+    let sort = if mime.starts_with("image/") { "image" } else { "document" };
+    format!("{{\"type\":\"{sort}\",\"source\":{{\"type\":\"{source}\",")
+}
+
+/// The block of a text.
+pub(crate) fn text_block(text: &str) -> String {
+    let mut block = "{\"type\":\"text\",\"text\":".to_owned();
+    write_string(&mut block, text);
+    block.push('}');
+    block
+}
+
+/// The block of a thought.
+pub(crate) fn thought_block(text: &str) -> String {
+    let mut block = "{\"type\":\"thinking\",\"thinking\":".to_owned();
+    write_string(&mut block, text);
+    block.push('}');
+    block
+}
+
+/// The block of a call of a tool.
+pub(crate) fn call_block(call: &str, name: &str, arguments: Option<&RawValue>) -> String {
+    let mut block = "{\"type\":\"tool_call\",\"call\":".to_owned();
+    write_string(&mut block, call);
+    block.push_str(",\"name\":");
+    write_string(&mut block, name);
+    block.push_str(",\"arguments\":");
+    block.push_str(arguments.map_or("{}", RawValue::get));
+    block.push('}');
+    block
+}
+
+/// A message of these blocks, each JSON; `None` without any. A text alone is its content.
+pub(crate) fn blocks_message(role: &str, blocks: &[String]) -> Option<String> {
+    let first = blocks.first()?;
+    let text = Some(first).filter(|_| blocks.len() == 1);
+    let text = text.and_then(|block| block.strip_prefix("{\"type\":\"text\",\"text\":"));
+    let mut data = "{\"role\":".to_owned();
+    write_string(&mut data, role);
+    data.push_str(",\"content\":");
+    match text.and_then(|text| text.strip_suffix('}')) {
+        Some(text) => data.push_str(text),
+        None => {
+            data.push('[');
+            data.push_str(&blocks.join(","));
+            data.push(']');
+        }
+    }
+    data.push('}');
+    Some(mend_surrogates(data))
+}
+
 /// JSON of our own: a copy that no strict parser refuses.
 pub(crate) fn copied_message(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(mend_surrogates(raw.get().to_owned())).ok()

@@ -3,6 +3,7 @@
 mod hostile;
 pub(crate) mod kept_records;
 mod properties;
+pub(crate) mod record_lines;
 
 use abide_model::{Timestamp, Usage};
 
