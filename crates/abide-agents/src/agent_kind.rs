@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
+use crate::invocation::AgentProgram;
 use crate::profile::{AgentProfile, Output};
 use crate::profiles::PROFILES;
 use crate::{KeptSessions, PromptInput, PromptSlot, command, invocation};
@@ -53,6 +54,12 @@ impl AgentKind {
     #[must_use]
     pub const fn reports_exit(self) -> bool {
         self.0.reports_exit
+    }
+
+    /// The program that its installation makes; empty where any command is meant.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        self.0.programs.first().map_or("", AgentProgram::name)
     }
 
     /// The sessions that it keeps in files of its own, if abide knows them.

@@ -7,6 +7,7 @@ use abide::{
     backend::HeldSessionAccess,
     locate::{ProjectIdentity, Projects, SessionScope, StoreLocation, StorePlace, make_parents},
 };
+use abide_import::SourceFinder;
 
 use crate::command_context::CommandContext;
 use crate::container;
@@ -93,6 +94,15 @@ impl CommandContext {
             scope: SessionScope::Project,
             elsewhere: None,
         })
+    }
+
+    /// Finds the sessions that agents keep in the user's home.
+    pub(crate) fn source_finder(&self) -> SourceFinder {
+        let home = self.person.home.clone().unwrap_or_default();
+        let variables = std::env::vars_os();
+        let variables =
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+        SourceFinder { home, variables, ..SourceFinder::default() }
     }
 
     /// Where the projects of imported sessions are known by their directories.

@@ -19,6 +19,9 @@ pub(crate) enum ExportFormat {
     Html,
     /// One file with the session and all its objects, for `abide import`
     Bundle,
+    /// The agent's own files that the session was imported from, byte for byte but for marks in the place of
+    /// secrets; several are written into the directory -o
+    Source,
     /// Messages for OpenAI's Chat Completions, one per line; as in responses and anthropic, rewound
     /// messages are left out and compacted ones are not
     Openai,

@@ -6,6 +6,7 @@
 // Doc comments on arguments are help texts.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+mod agent_resume;
 mod answer_json;
 mod apply_args;
 mod argument_tips;

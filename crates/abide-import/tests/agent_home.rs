@@ -5,8 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use abide::{Event, EventRange, LocalOptions, LocalStore, SessionId, SessionRef, SessionView, Store};
 use abide::secrets::Redaction;
+use abide::{
+    Event, EventRange, LocalOptions, LocalStore, SessionId, SessionRef, SessionView, Store,
+};
 use abide_import::{
     FileImporter, FilesImported, FoundSession, ImportNews, SourceFinder, source_files,
     write_source_file,

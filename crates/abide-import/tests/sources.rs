@@ -148,9 +148,9 @@ fn a_file_that_grows_gives_the_same_events_wherever_it_was_cut() {
     whole.write(conversation());
     let expected = essence(&whole.events(whole.import_one()));
     let text = conversation();
-    let cuts = (1..text.len()).step_by(97).chain(
-        text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1),
-    );
+    let cuts = (1..text.len())
+        .step_by(97)
+        .chain(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1));
     for cut in cuts {
         let home = AgentHome::new();
         home.write(&text[..cut]);
@@ -251,19 +251,30 @@ fn subagents_and_other_files_of_a_session_belong_to_it() {
     let home = AgentHome::new();
     home.write(conversation());
     let below = home.file().with_extension("");
-    let line = prompt("s1", None, "Look for it").replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"abc\"");
+    let line = prompt("s1", None, "Look for it")
+        .replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"abc\"");
     write(&below.join("subagents/agent-abc.jsonl"), format!("{line}\n").as_bytes());
     write(&below.join("tool-results/t1.txt"), &vec![b'x'; 3 << 20]);
     let session = home.import_one();
     let state = home.view(session).state().unwrap();
     assert_eq!(state.lane("abc").unwrap().messages, 1);
-    assert_eq!(home.given_back(session, "subagents/agent-abc.jsonl"), format!("{line}\n").as_bytes());
+    assert_eq!(
+        home.given_back(session, "subagents/agent-abc.jsonl"),
+        format!("{line}\n").as_bytes()
+    );
     assert_eq!(home.given_back(session, "tool-results/t1.txt").len(), 3 << 20);
     let before = home.events(session).len();
     home.lose_the_ledger();
     home.import();
     let same = home.events(session);
-    assert_eq!(kinds(&same).len(), same.len() - same.iter().filter(|event| event.kind.is_reserved() || event.kind == Kind::SESSION_STATUS).count());
+    assert_eq!(
+        kinds(&same).len(),
+        same.len()
+            - same
+                .iter()
+                .filter(|event| event.kind.is_reserved() || event.kind == Kind::SESSION_STATUS)
+                .count()
+    );
     assert!(same.len() >= before);
     assert_eq!(same.iter().filter(|event| event.kind == Kind::SOURCE_RECORDED).count(), 4);
 }

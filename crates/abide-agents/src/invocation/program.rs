@@ -31,6 +31,11 @@ impl AgentProgram {
         Self { name, folder: None }
     }
 
+    /// Its name without folder, version and ending.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// One whose name says too little: its path holds `folder`, written with a slash at either end.
     pub(crate) const fn within(folder: &'static str, name: &'static str) -> Self {
         Self { name, folder: Some(folder) }

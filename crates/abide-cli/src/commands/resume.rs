@@ -14,6 +14,7 @@ use abide::{
 use abide_runner::{AgentKind, LeftoverWork, RecordedOptions, RunGoal};
 use abide_transcript::escape;
 
+use crate::agent_resume::ImportedFrom;
 use crate::apply_args::apply_files_back;
 use crate::command_context::CommandContext;
 use crate::command_output::{status, warning};
@@ -51,6 +52,10 @@ use crate::session_args::{SessionArg, tell_latest_session};
 /// continues its own. Without a task list, the session keeps its status whatever the agent's result
 /// is.
 ///
+/// A session that was imported continues in its agent, in the agent's own session, after the command and
+/// the directory are shown; what the agent writes is imported afterwards. If the agent no longer has it, or
+/// for another agent, --with AGENT starts a new one with the conversation.
+///
 /// A run that you started on this machine is resumed without a question. Any other run (from a
 /// clone, a bundle, a copied session, another user or machine) is never chosen as the latest and
 /// must be named. abide shows its command, directory and origin, and asks; --yes, a command after
@@ -83,6 +88,10 @@ pub(crate) struct ResumeArgs {
     /// Run another agent of the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     agent: Option<String>,
+    /// Continue in a new session of this agent, with the conversation as its beginning: short for its
+    /// program after `--`
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["agent", "command"])]
+    with: Option<AgentKind>,
     /// Ignore the project's abide.toml
     #[arg(long)]
     no_project_config: bool,
@@ -115,6 +124,15 @@ impl ResumeArgs {
         let view = opened.store.view(&SessionRef::Id(id))?;
         let place = self.at.as_deref().map(|at| view.resolve(at)).transpose()?;
         let run = opened.store.last_run(&view, place.as_ref().map(|place| place.seq))?;
+        if let Some(agent) = self.with {
+            self.command = vec![agent.program().to_owned()];
+        }
+        if run.is_none() && place.is_none() && self.needs_run() {
+            let fields = view.state()?.core.fields;
+            if let Some(from) = ImportedFrom::of(&fields) {
+                return from.resume(id, &fields, &opened, self.yes, surroundings);
+            }
+        }
         // Before anything is made: the user may say no.
         let accepted_directory = self.use_agent(&opened, &view, run.as_ref(), surroundings)?;
         let strange = run.as_ref().filter(|run| !run.own);

@@ -3,6 +3,7 @@
 mod bundle;
 mod json;
 mod omissions;
+mod source;
 mod wire;
 
 use std::path::{Path, PathBuf};
@@ -40,7 +41,8 @@ Examples:
   abide export -o session.html
   abide export --format markdown | less
   abide export --format anthropic > messages.jsonl
-  abide export abc123 -o session.abide")]
+  abide export abc123 -o session.abide
+  abide export abc123 --format source -o DIR")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     session: SessionArg,
@@ -89,6 +91,11 @@ impl ExportArgs {
             }
             (ExportFormat::Bundle, _) => {
                 bundle::export_bundle(&opened, id, ExportTarget::of(path)?)?;
+                tell_secrets(&view, redactor.as_ref());
+                return Ok(());
+            }
+            (ExportFormat::Source, _) => {
+                source::export_source(&view, path)?;
                 tell_secrets(&view, redactor.as_ref());
                 return Ok(());
             }

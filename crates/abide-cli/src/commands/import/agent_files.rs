@@ -157,11 +157,7 @@ impl AgentFilesImport {
     }
 
     fn find(&self, surroundings: &CommandContext) -> FoundSources {
-        let home = surroundings.person.home.clone().unwrap_or_default();
-        let variables: Vec<_> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .collect();
-        let finder = SourceFinder { home, variables, ..SourceFinder::default() };
+        let finder = surroundings.source_finder();
         if self.selections.is_empty() {
             return finder.find();
         }
@@ -223,7 +219,8 @@ impl AgentFilesImport {
         let mut out = CommandOutput::stdout();
         let unreadable: Vec<String> = found.unreadable.iter().map(error_text).collect();
         if self.json {
-            let report = ImportedFilesReport { agents: reports, unreadable: &unreadable, interrupted };
+            let report =
+                ImportedFilesReport { agents: reports, unreadable: &unreadable, interrupted };
             out.json(&serde_json::to_string(&report).unwrap_or_default())?;
         } else {
             for report in reports {
