@@ -10,6 +10,7 @@
 )]
 
 mod acp;
+mod agent_files;
 mod artifacts;
 mod bad_input;
 mod bundle;
