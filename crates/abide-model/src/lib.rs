@@ -55,12 +55,13 @@ mod validation;
 pub use anomaly::Anomaly;
 pub use byte_size::ByteSize;
 pub use context::{
-    AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact,
-    PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges, parse_token_count,
+    AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, ContextReading,
+    NothingToCompact, PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges,
+    parse_token_count,
 };
 pub use conversation::{
-    CallForm, ContextSource, Conversation, OUTCOME_UNKNOWN, OrderAnomaly, OrderAnomalyKind,
-    UnansweredCall,
+    CallForm, ContextSource, Conversation, MessageRevisions, MessageVersions, OUTCOME_UNKNOWN,
+    OrderAnomaly, OrderAnomalyKind, UnansweredCall,
 };
 pub use doing::SessionLiveness;
 pub use duration::{
@@ -76,9 +77,10 @@ pub use fact::{
     LimitObservation, LogRecord, Manifest, ManifestTask, Message, MessageBlock, MessageContent,
     ModelConfiguration, ParentReason, PermissionAnswered, PermissionAsked, PermissionOption,
     Recovery, ResourceSample, Rewind, RunEnd, RunStart, SessionCreated, SessionFields,
-    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange, TaskChange, TaskCreated,
-    TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult,
-    TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
+    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange,
+    TaskChange, TaskCreated, TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange,
+    Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord,
+    WorkspaceCounts, WriterOpened, is_check,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use held_mark::{DifferentMarks, HeldMark, HeldMarks};

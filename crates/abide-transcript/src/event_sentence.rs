@@ -8,7 +8,7 @@ use abide_model::{Event, Fact, Kind, RecordedMessage};
 use crate::block_reader::{UnreadBlock, output_of_pieces, read_unread};
 use crate::markdown::markdown_done_to;
 use crate::note::event_note;
-use crate::short::{short_capital, short_start};
+use crate::short::{short_capital, short_start, short_thousands};
 use crate::target::call_target_of_text;
 use crate::timeline_builder::timeline_task_status;
 
@@ -118,6 +118,11 @@ impl EventSentences {
             Some(Fact::SessionStatus(change)) => {
                 let why = change.summary.or(change.reason).map(|why| format!(": {why}"));
                 format!("Session {}{}", change.status.as_str(), why.unwrap_or_default())
+            }
+            // What is of interest in a source comes as messages and other events.
+            Some(Fact::SourceRecord(_)) => String::new(),
+            Some(Fact::SourceProgress(read)) => {
+                format!("Read {} of {} to {}", read.file, read.agent, short_thousands(read.end))
             }
             Some(Fact::TaskCreated(task)) => format!("Task {} created: {}", task.task, task.title),
             Some(Fact::TaskChanged(change)) => format!("Task {} changed", change.task),

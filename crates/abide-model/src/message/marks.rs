@@ -18,16 +18,20 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// The name of the mark of a revision, as it stands in a message that has it.
+    pub(crate) const REPLACES: &str = "\"replaces\"";
+
     /// The marks among the fields of a message.
-    pub(super) fn of(fields: &RawJsonFields<'_>) -> Self {
-        let Some(ours) = fields.get("abide").and_then(|raw| RawJsonFields::of(raw.get())) else {
-            return Self::default();
-        };
+    pub(crate) fn of(fields: &RawJsonFields<'_>) -> Self {
+        let Some(raw) = fields.get("abide") else { return Self::default() };
+        let Some(ours) = RawJsonFields::of(raw.get()) else { return Self::default() };
+        // A name with escapes is none: revisions are found without parsing every message.
+        let replaces = ours.get("replaces").filter(|_| raw.get().contains(Self::REPLACES));
         Self {
             form: ours.decoded("form").and_then(|name| MessageForm::named(&name)),
             answer: ours.decoded("answer").map(|answer| answer.into_owned()),
             partial: ours.flag("partial").unwrap_or_default(),
-            replaces: ours.get("replaces").and_then(|seq| seq.get().parse().ok()).map(Seq),
+            replaces: replaces.and_then(|seq| seq.get().parse().ok()).map(Seq),
         }
     }
 }
@@ -79,8 +83,7 @@ mod tests {
     #[test]
     fn a_mark_is_what_it_says_however_it_is_written() {
         let marks = |text: &str| Marks::of(&RawJsonFields::of(text).unwrap());
-        let both =
-            Marks { answer: Some("a".to_owned()), partial: true, ..Marks::default() };
+        let both = Marks { answer: Some("a".to_owned()), partial: true, ..Marks::default() };
         for text in [
             r#"{"role":"user","abide":{"answer":"a","partial":true}}"#,
             r#"{ "abide" : { "partial" : true , "answer" : "\u0061", "form": "new" } }"#,

@@ -159,7 +159,7 @@ fn assert_whole(store: &dyn Store, id: SessionId, last: u64) {
 /// A session with these fields and these events, closed.
 fn told(store: &dyn Store, fields: SessionFields, events: &[&str]) -> SessionId {
     tick();
-    let id = store.create(NewSession { fields }).unwrap().id;
+    let id = store.create(NewSession::from(fields)).unwrap().id;
     let writer = store.write(id, NOW).unwrap();
     append(&*writer, events.iter().map(|json| event(json)).collect());
     writer.close().unwrap();

@@ -130,7 +130,7 @@ pub(super) fn the_latest_session_of_a_directory(subject: &dyn Subject) {
     let two = told(&*red, at("/work/two"), &said);
     told(&*red, SessionFields::default(), &said);
     tick();
-    red.create(NewSession { fields: at("/work/one") }).unwrap();
+    red.create(NewSession::from(at("/work/one"))).unwrap();
     let other = told(&*subject.open_for(&["blue"]), at("/work/one"), &said);
     assert_eq!(
         latest(&["red"], "/work/one"),
