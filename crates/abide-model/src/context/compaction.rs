@@ -91,6 +91,8 @@ impl CompactionPlan {
             .flat_map(|group| context.entries.get(group.entries.clone()).unwrap_or_default())
             .filter_map(ContextEntry::seq)
             .flat_map(|seq| context.versions_of(seq))
+            // Without its newest version, a message before the range would be its first again.
+            .chain(context.places.iter().filter(|(_, place)| **place < first).map(|(seq, _)| *seq))
             .filter(|seq| first < *seq && *seq < last && !lane.instructions.contains(seq))
             .collect();
         keeps.sort_unstable();

@@ -7,6 +7,8 @@
 mod compaction;
 mod context_builder;
 #[cfg(test)]
+mod revision_tests;
+#[cfg(test)]
 mod tests;
 mod threshold;
 mod tokens;
