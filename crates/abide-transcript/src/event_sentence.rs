@@ -208,6 +208,11 @@ mod tests {
                 r#"{"kind":"message.added","data":{"role":"tool","tool_call_id":"c1","content":"yes"}}"#,
                 "Bash returned: yes",
             ),
+            (r#"{"kind":"source.recorded","data":{"file":"a.jsonl","at":0,"bytes":9}}"#, ""),
+            (
+                r#"{"kind":"source.read","data":{"agent":"an","file":"a.jsonl","end":1200}}"#,
+                "Read a.jsonl of an to 1,200",
+            ),
             (r#"{"kind":"turn.started","data":{"agent":"coder"}}"#, "Turn starts: coder"),
             (r#"{"kind":"x.own","lane":"l","data":{"a":{"b":1}}}"#, "[l] x.own: a: b: 1"),
             (

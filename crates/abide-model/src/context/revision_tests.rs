@@ -249,7 +249,9 @@ fn any_revised() -> impl Strategy<Value = (Vec<Step>, Vec<Step>)> {
         let (mut steps, mut firsts): (Vec<Step>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
         for (mut step, of) in drawn {
             let mut first = None;
-            if let Some(of) = of.filter(|_| step.1 == Kind::MESSAGE_ADDED) {
+            // A call of another lane is found wherever its message is read.
+            let calls = step.0.is_some() && step.2["content"].is_array();
+            if let Some(of) = of.filter(|_| step.1 == Kind::MESSAGE_ADDED && !calls) {
                 // Instructions are revised by instructions.
                 let instructs = |step: &Step| step.2["role"] == "system";
                 let same = |at: &usize| {

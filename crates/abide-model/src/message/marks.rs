@@ -101,6 +101,16 @@ mod tests {
             assert_eq!(marks(text), Marks::default(), "{text}");
         }
         assert!(marks(r#"{"abide":{"answer":7,"partial":true}}"#).partial);
+        for (text, replaces) in [
+            (r#"{"abide":{"replaces":7}}"#, Some(Seq(7))),
+            (r#"{"abide":{"replaces":7,"source":{"replaces":8,"record":[]}}}"#, Some(Seq(7))),
+            (r#"{"abide":{"source":{"replaces":8}}}"#, None),
+            // A name with escapes is none.
+            (r#"{"abide":{"replace\u0073":7}}"#, None),
+            (r#"{"abide":{"replaces":"7"}}"#, None),
+        ] {
+            assert_eq!(marks(text).replaces, replaces, "{text}");
+        }
         let form = marks(r#"{"abide":{"form":"openai"}}"#).form;
         assert_eq!(form, Some(MessageForm::OpenAi));
     }
