@@ -263,18 +263,20 @@ impl AcpRecorder {
         self.write(RecordedEvents { events, weight: RecordDurability::Behind })
     }
 
-    /// Calls `take` with the session's live events, in order, until it returns false.
+    /// Calls `take` with the session's live events, in order, until it returns false. Messages that were
+    /// replaced are left out.
     pub(crate) fn each(
         session: &Session,
         take: &mut dyn FnMut(&Event) -> bool,
     ) -> Result<(), abide::Error> {
-        let core = session.core()?;
-        for event in session.view().events(EventRange::ALL) {
+        let view = session.view();
+        let state = view.state()?;
+        for event in view.events(EventRange::ALL) {
             let event = event?;
-            if event.seq > core.seq {
+            if event.seq > state.core.seq {
                 break;
             }
-            if core.lineage.contains(event.seq) && !take(&event) {
+            if state.shows(&event) && !take(&event) {
                 break;
             }
         }

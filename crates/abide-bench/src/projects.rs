@@ -317,7 +317,7 @@ fn fill(bench: &Bench, root: &Path, sessions: usize, projects: usize) -> Outcome
             workspace: Some(workspace(project)),
             ..SessionFields::default()
         };
-        let session = store.create(NewSession { fields })?;
+        let session = store.create(NewSession::from(fields))?;
         let text: String = bench.text().piece(number).chars().take(200).collect();
         session.append(Message::user(text))?.wait()?;
         session.close()?;

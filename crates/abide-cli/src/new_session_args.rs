@@ -29,14 +29,12 @@ impl NewSessionArgs {
     ) -> NewSession {
         let workspace = self.workspace.as_deref().unwrap_or(Path::new(""));
         let workspace = surroundings.absolute(workspace);
-        NewSession {
-            fields: SessionFields {
-                title: self.title,
-                agent: self.agent,
-                workspace: Some(workspace.to_string_lossy().into_owned()),
-                key,
-                ..SessionFields::default()
-            },
-        }
+        NewSession::from(SessionFields {
+            title: self.title,
+            agent: self.agent,
+            workspace: Some(workspace.to_string_lossy().into_owned()),
+            key,
+            ..SessionFields::default()
+        })
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn write_session_page(
         if let Some(mask) = mask {
             mask.event(&mut event);
         }
-        if event.seq <= state.core.seq && !state.core.lineage.contains(event.seq) {
+        if !state.shows(&event) {
             story.pass(&event);
             continue;
         }

@@ -610,3 +610,40 @@ fn a_file_is_exported_as_it_is_named() {
     env.run(&["export", "k", "-o", "b.html", "--format", "md"]).success();
     assert!(std::fs::read_to_string(env.project().join("b.html")).unwrap().starts_with("# "));
 }
+
+#[test]
+fn a_message_is_shown_as_its_newest_version() {
+    let env = TestEnvironment::new();
+    let message = |text: &str, marks: &str| {
+        format!(r#"{{"kind":"message.added","data":{{"role":"user","content":"{text}"{marks}}}}}"#)
+    };
+    let lines = [
+        message("the first try", ""),
+        message("between", ""),
+        message("the second try", r#","abide":{"replaces":3}"#),
+        message("the last try", r#","abide":{"replaces":3}"#),
+    ];
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    env.record(&["--key", "s"], &lines).success();
+    let ways: [&[&str]; 5] = [
+        &["show"],
+        &["show", "--all"],
+        &["export", "--format", "markdown"],
+        &["export", "--format", "html"],
+        &["export", "--format", "openai"],
+    ];
+    for way in ways.into_iter().chain([&["context", "--format", "openai"][..]]) {
+        let shown = env.run(way).success();
+        let text = shown.stdout();
+        assert!(text.contains("the last try") && text.contains("between"), "{way:?}: {text}");
+        assert!(!text.contains("the second try"), "{way:?}: {text}");
+        // The name of the session is its first prompt, as it is now.
+        assert!(!text.contains("the first try"), "{way:?}: {text}");
+    }
+    // The journal has all of them.
+    let all = env.run(&["show", "--json"]).success();
+    assert!(all.stdout().contains("the first try") && all.stdout().contains("the second try"));
+    let gone = env.run(&["show", "s", "@3"]).failure(1);
+    assert!(gone.stderr.contains("the message @3 was replaced"), "{gone:?}");
+    assert!(gone.stderr.contains("its newest version is @6"), "{gone:?}");
+}

@@ -1,8 +1,8 @@
 //! The rules of sessions, checked over the events of one.
 
 use abide_model::{
-    Conversation, Event, Finding, FindingPlace, FindingType, Lineage, Repair, SessionState,
-    Validation, ValidationRule,
+    Conversation, Event, Finding, FindingPlace, FindingType, Lineage, MessageRevisions,
+    MessageVersions, Repair, SessionState, Validation, ValidationRule,
 };
 
 use crate::examination::{ExaminationFacts, doctor_warning};
@@ -11,16 +11,23 @@ use crate::examination::{ExaminationFacts, doctor_warning};
 #[allow(missing_debug_implementations)]
 pub struct CheckedRules {
     lineage: Lineage,
+    versions: MessageVersions,
     state: SessionState,
     validation: Validation,
     conversation: Conversation,
 }
 
 impl CheckedRules {
-    /// Before the first event. Events outside of the lineage were rewound.
+    /// Before the first event. Events outside of the lineage were rewound. A message that was
+    /// replaced is no part of the conversation, and not judged.
     #[must_use]
-    pub fn new(rules: Vec<Box<dyn ValidationRule>>, lineage: Lineage) -> Self {
+    pub fn new(
+        rules: Vec<Box<dyn ValidationRule>>,
+        lineage: Lineage,
+        revisions: MessageRevisions,
+    ) -> Self {
         Self {
+            versions: revisions.settled(&lineage),
             lineage,
             state: SessionState::default(),
             validation: Validation::new(rules),
@@ -32,6 +39,10 @@ impl CheckedRules {
     pub fn event(&mut self, event: &Event) {
         if !self.lineage.contains(event.seq) {
             return self.state.apply_dead(event);
+        }
+        if self.versions.is_replaced(event) {
+            let _ = self.state.apply(event);
+            return;
         }
         self.conversation.event(event, &event.fact());
         self.validation.apply(&mut self.state, event);

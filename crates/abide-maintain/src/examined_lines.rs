@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use abide_journal::JournalLine;
 use abide_model::{
-    Event, Fact, Finding, FindingPlace, FindingType, Kind, ObjectHash, Recovery, Repair, Seq,
-    StoreError, Timestamp, rewind_target,
+    Event, Fact, Finding, FindingPlace, FindingType, Kind, MessageRevisions, ObjectHash, Recovery,
+    Repair, Seq, StoreError, Timestamp, rewind_target,
 };
 
 use crate::checkpoint_numbers::CheckpointNumbers;
@@ -22,6 +22,8 @@ pub type CheckpointSnapshot = (ObjectHash, Seq, Option<u64>);
 pub struct ExaminedLines {
     /// Its rewinds, with their targets.
     pub rewinds: Vec<(Seq, Seq)>,
+    /// Its messages that replace others.
+    pub revisions: MessageRevisions,
     /// Objects that hold payloads, and the first and last event that name each.
     pub payloads: BTreeMap<ObjectHash, (Seq, Seq)>,
     /// Snapshots of checkpoints, with the event and number of each.
@@ -129,6 +131,7 @@ impl ExaminedLines {
     fn take(&mut self, event: &Event, numbers: &mut CheckpointNumbers) {
         self.latest = self.latest.max(event.at);
         self.rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
+        self.revisions.note(event);
         let kinds = [Kind::CHECKPOINT_CREATED, Kind::CHECKPOINT_THINNED, Kind::RECOVERY_PERFORMED];
         let Some(fact) = kinds.contains(&event.kind).then(|| event.fact().ok()).flatten() else {
             return;

@@ -55,12 +55,13 @@ mod validation;
 pub use anomaly::Anomaly;
 pub use byte_size::ByteSize;
 pub use context::{
-    AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, NothingToCompact,
-    PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges, parse_token_count,
+    AutoCompaction, CompactionPlan, Context, ContextBuilder, ContextEntry, ContextReading,
+    NothingToCompact, PendingCall, RecordedResult, Threshold, TokenBasis, VisibleRanges,
+    parse_token_count,
 };
 pub use conversation::{
-    CallForm, ContextSource, Conversation, OUTCOME_UNKNOWN, OrderAnomaly, OrderAnomalyKind,
-    UnansweredCall,
+    CallForm, ContextSource, Conversation, MessageRevisions, MessageVersions, OUTCOME_UNKNOWN,
+    OrderAnomaly, OrderAnomalyKind, UnansweredCall,
 };
 pub use doing::SessionLiveness;
 pub use duration::{

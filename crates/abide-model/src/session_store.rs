@@ -207,13 +207,34 @@ pub enum DeleteError {
 pub struct NewSession {
     /// Its fields. With a `key`, an existing session with that key is used instead.
     pub fields: SessionFields,
+    /// When it started, if that was not now: its id carries this time. Never later than now.
+    pub started: Option<Timestamp>,
+}
+
+impl From<SessionFields> for NewSession {
+    fn from(fields: SessionFields) -> Self {
+        Self { fields, started: None }
+    }
 }
 
 impl NewSession {
     /// A session with a title.
     #[must_use]
     pub fn titled(title: impl Into<String>) -> Self {
-        Self { fields: SessionFields { title: Some(title.into()), ..SessionFields::default() } }
+        SessionFields { title: Some(title.into()), ..SessionFields::default() }.into()
+    }
+
+    /// That started then, as the record of another program says.
+    #[must_use]
+    pub const fn started(mut self, at: Timestamp) -> Self {
+        self.started = Some(at);
+        self
+    }
+
+    /// The time for its id.
+    #[must_use]
+    pub fn id_time(&self, now: Timestamp) -> Timestamp {
+        self.started.map_or(now, |started| started.min(now))
     }
 
     /// As a fork of a session with the fields `like`: fields that are not set are inherited. The
@@ -226,7 +247,7 @@ impl NewSession {
         fields.project_id = self.fields.project_id.clone().or(inherited);
         fields.update(self.fields);
         fields.parent = Some(parent);
-        Self { fields }
+        Self { fields, started: self.started }
     }
 
     /// In the first of these projects, unless a project is set.

@@ -9,9 +9,9 @@ use abide_maintain::{
     session_left_running,
 };
 use abide_model::{
-    EventRange, Finding, FindingPlace, FindingType, Lineage, Liveness, ObjectHash, Recovery,
-    Repair, Seq, SessionId, SessionState, SessionStatus, Severity, Store, StoreError,
-    rewind_target, standard_rules,
+    EventRange, Finding, FindingPlace, FindingType, Lineage, Liveness, MessageRevisions,
+    ObjectHash, Recovery, Repair, Seq, SessionId, SessionState, SessionStatus, Severity, Store,
+    StoreError, rewind_target, standard_rules,
 };
 
 use crate::postgres_reader::{PostgresReader, RowRange};
@@ -363,14 +363,18 @@ impl PostgresDoctor<'_> {
         let shared = reader.known.shared();
         let last = lines.last.max(shared);
         let mut rewinds = Vec::new();
+        let mut revisions = MessageRevisions::default();
         if shared > Seq::ZERO {
             self.each_line(reader, Seq::FIRST, shared, &mut |seq, raw| {
                 let event = JournalLine::read(raw).ok().and_then(|line| line.event());
+                event.iter().for_each(|event| revisions.note(event));
                 rewinds.extend(event.and_then(|event| rewind_target(&event)).map(|to| (seq, to)));
             })?;
         }
         rewinds.extend(lines.rewinds.iter().copied());
-        let mut rules = CheckedRules::new(standard_rules(), Lineage::at(last, &rewinds));
+        revisions.extend(&lines.revisions);
+        let lineage = Lineage::at(last, &rewinds);
+        let mut rules = CheckedRules::new(standard_rules(), lineage, revisions);
         self.each_line(reader, Seq::FIRST, last, &mut |_, raw| {
             if let Some(event) = JournalLine::read(raw).ok().and_then(|line| line.event()) {
                 rules.event(&event);

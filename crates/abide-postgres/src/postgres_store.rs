@@ -357,10 +357,10 @@ impl PostgresStore {
     }
 }
 
-fn new_id(env: &Environment) -> SessionId {
+fn new_id(env: &Environment, session: &NewSession) -> SessionId {
     let mut random = [0; 10];
     (env.random)(&mut random);
-    SessionId::new((env.now)(), random)
+    SessionId::new(session.id_time((env.now)()), random)
 }
 
 async fn find_known(
@@ -606,7 +606,7 @@ impl Store for PostgresStore {
         let projects = self.options.projects.clone();
         let session = session.in_project(&projects);
         self.server.block(async move {
-            let id = new_id(&env);
+            let id = new_id(&env, &session);
             let beginning = PostgresStartPoint::of(id);
             make_session(&server, &env, projects, session, (id, beginning)).await
         })
@@ -636,7 +636,8 @@ impl Store for PostgresStore {
             let holder = reader.known.stretches.iter().find(|part| part.last >= seq);
             let parent = holder.map(|part| (parent, part.sid));
             let beginning = PostgresStartPoint { last: (seq, sum), at: state.core.at, parent };
-            make_session(&server, &env, projects, session, (new_id(&env), beginning)).await
+            let id = new_id(&env, &session);
+            make_session(&server, &env, projects, session, (id, beginning)).await
         })
     }
 

@@ -121,7 +121,7 @@ pub(crate) fn account(session: &Session, task: &TaskId) -> Result<Option<String>
     entries.reverse();
     each_call_once(&mut entries);
     files.dedup();
-    let context = Context { lane: None, entries };
+    let context = Context { entries, ..Context::default() };
     let request =
         SummaryRequest { context: &context, most_tokens: TOKENS, tasks: &[], files: &files };
     Ok(ExtractiveSummarizer.summarize(&request).ok().filter(|account| !account.trim().is_empty()))

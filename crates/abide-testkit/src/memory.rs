@@ -100,7 +100,7 @@ impl Inner {
     fn insert(&mut self, session: NewSession, kept: Kept) -> Result<CreatedSession, StoreError> {
         let mut random = [0; 10];
         self.random.fill(&mut random);
-        let id = SessionId::new(self.now(), random);
+        let id = SessionId::new(session.id_time(self.now()), random);
         self.sessions.insert(id, kept);
         let created = SessionCreated { session: id, fields: session.fields };
         let data = Payload::of(&created).map_err(input)?;

@@ -8,7 +8,7 @@ use abide_model::{Event, Fact, Kind, RecordedMessage};
 use crate::block_reader::{UnreadBlock, output_of_pieces, read_unread};
 use crate::markdown::markdown_done_to;
 use crate::note::event_note;
-use crate::short::{short_capital, short_start};
+use crate::short::{short_capital, short_start, short_thousands};
 use crate::target::call_target_of_text;
 use crate::timeline_builder::timeline_task_status;
 
@@ -119,6 +119,11 @@ impl EventSentences {
                 let why = change.summary.or(change.reason).map(|why| format!(": {why}"));
                 format!("Session {}{}", change.status.as_str(), why.unwrap_or_default())
             }
+            // What is of interest in a source comes as messages and other events.
+            Some(Fact::SourceRecord(_)) => String::new(),
+            Some(Fact::SourceProgress(read)) => {
+                format!("Read {} of {} to {}", read.file, read.agent, short_thousands(read.end))
+            }
             Some(Fact::TaskCreated(task)) => format!("Task {} created: {}", task.task, task.title),
             Some(Fact::TaskChanged(change)) => format!("Task {} changed", change.task),
             Some(Fact::TaskStatus(change)) => {
@@ -202,6 +207,11 @@ mod tests {
             (
                 r#"{"kind":"message.added","data":{"role":"tool","tool_call_id":"c1","content":"yes"}}"#,
                 "Bash returned: yes",
+            ),
+            (r#"{"kind":"source.recorded","data":{"file":"a.jsonl","at":0,"bytes":9}}"#, ""),
+            (
+                r#"{"kind":"source.read","data":{"agent":"an","file":"a.jsonl","end":1200}}"#,
+                "Read a.jsonl of an to 1,200",
             ),
             (r#"{"kind":"turn.started","data":{"agent":"coder"}}"#, "Turn starts: coder"),
             (r#"{"kind":"x.own","lane":"l","data":{"a":{"b":1}}}"#, "[l] x.own: a: b: 1"),

@@ -159,6 +159,15 @@ pub(crate) fn event_note(event: &Event, fact: Option<Fact>) -> (String, String, 
             let what = if erasure.files { "files" } else { "data" };
             ("Erased", format!("the {what} of event {}{why}", erasure.seq), NoteWeight::Normal)
         }
+        Some(Fact::SourceRecord(record)) => {
+            let words = [record.sort, Some(record.file)];
+            let words: Vec<_> = words.into_iter().flatten().collect();
+            ("Source", words.join(", "), NoteWeight::Minor)
+        }
+        Some(Fact::SourceProgress(read)) => {
+            let end = short::short_thousands(read.end);
+            ("Source read", format!("{} to {end}", read.file), NoteWeight::Minor)
+        }
         Some(Fact::Erased) => {
             return (event.kind.to_string(), "(erased)".to_owned(), NoteWeight::Normal);
         }

@@ -325,7 +325,9 @@ impl Session {
     /// Unpins a message and the results of its calls. Returns the events this covers.
     pub fn unpin(&self, lane: Option<&LaneId>, message: Seq) -> Result<Vec<Seq>, Error> {
         let context = self.context_of(lane)?;
-        let mut group = context.context.together(message);
+        let group = context.context.together(message).into_iter();
+        // An older version may have been pinned.
+        let mut group: Vec<Seq> = group.flat_map(|seq| context.context.versions_of(seq)).collect();
         if group.is_empty() && context.lane.pins.contains(&message) {
             group.push(message);
         }

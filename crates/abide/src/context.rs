@@ -205,8 +205,9 @@ impl SessionView {
             }
             read.into_iter().for_each(|event| builder.event(event));
         }
-        let (pending, asking) = (builder.pending(), builder.is_asking());
-        Ok(SessionContext { context: builder.build(), pending, asking, notes, core, lane: state })
+        let reading = builder.finish();
+        let (pending, asking) = (reading.pending(), reading.is_asking());
+        Ok(SessionContext { context: reading.build(), pending, asking, notes, core, lane: state })
     }
 }
 

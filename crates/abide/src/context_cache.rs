@@ -16,7 +16,8 @@ const PARTS: usize = 64;
 /// A lane, and the first and last event of a part.
 type ContextPartKey = (Option<LaneId>, Seq, Seq);
 
-/// Early context parts that this process has read. Nobody else can change them: only the writer
+/// Early context parts that this process has read. A newer version of a message in them comes with a
+/// later part and takes its place when the context is built. Nobody else can change them: only the writer
 /// erases payloads, and this process is the writer.
 #[derive(Debug, Default)]
 pub(crate) struct ContextPartCache(Mutex<HashMap<ContextPartKey, Vec<Event>>>);

@@ -120,8 +120,8 @@ impl Catalog {
             labels: [(LABEL.to_owned(), "1".to_owned())].into(),
             ..SessionFields::default()
         };
-        let made =
-            self.named(&open, id, NewSession { fields }, |session| open.store.make_new(session))?;
+        let made = self
+            .named(&open, id, NewSession::from(fields), |session| open.store.make_new(session))?;
         self.begin(&open, made)
     }
 
@@ -178,7 +178,7 @@ impl Catalog {
         };
         let workspace = Some(recorded_directory(directory));
         let fields = SessionFields { workspace, project_id, ..SessionFields::default() };
-        let made = self.named(&open, id, NewSession { fields }, |session| {
+        let made = self.named(&open, id, NewSession::from(fields), |session| {
             open.store.fork_new(parent, None, session)
         })?;
         self.begin(&open, made)

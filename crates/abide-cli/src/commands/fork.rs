@@ -65,7 +65,7 @@ impl ForkArgs {
         let at = place.as_deref().map(|place| view.resolve(place)).transpose()?;
         let fields = SessionFields { title: self.title, key: self.key, ..SessionFields::default() };
         let at = at.map(|place| place.seq);
-        let id = opened.store.fork(&SessionRef::Id(parent), at, NewSession { fields })?;
+        let id = opened.store.fork(&SessionRef::Id(parent), at, NewSession::from(fields))?;
         let short = opened.store.short_id(id)?;
         let link = opened.store.view(&SessionRef::Id(id))?.state()?.core.fields.parent;
         let mut out = CommandOutput::stdout();

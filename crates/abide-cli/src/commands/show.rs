@@ -246,6 +246,12 @@ impl ShowSelection {
         !self.all && event.seq <= state.core.seq && !state.core.lineage.contains(event.seq)
     }
 
+    /// Is the event left out of a transcript because it was rewound or replaced?
+    fn is_hidden(&self, event: &Event, state: &SessionState) -> bool {
+        let live = state.core.lineage.contains(event.seq);
+        if self.all && !live { false } else { !state.shows(event) }
+    }
+
     fn takes(&self, turn: Option<TurnNumber>, task: Option<&TaskId>) -> bool {
         (self.turn.is_none() || turn == self.turn)
             && (self.task.is_none() || task == self.task.as_ref())
@@ -355,7 +361,12 @@ impl ShowSelection {
         };
         for event in events {
             let event = event?;
-            if self.is_passed_over(&event, state) {
+            if self.is_hidden(&event, state) {
+                if self.event == Some(event.seq)
+                    && let Some(newest) = state.newest_version(&event)
+                {
+                    return Err(replaced_event(event.seq, newest));
+                }
                 story.pass(&event);
             } else {
                 story.push(&event);
@@ -415,6 +426,15 @@ impl ShowSelection {
             },
         }
     }
+}
+
+/// The error that another version stands for an event.
+fn replaced_event(event: Seq, newest: Seq) -> CommandError {
+    CommandError::failed(format!("the message @{event} was replaced"))
+        .coded(FailureCode::NotFound)
+        .with_hint(format!(
+            "its newest version is @{newest}; `--json` prints it as it was recorded"
+        ))
 }
 
 /// The number of an event, as it is typed: `@36` or `36`.

@@ -87,6 +87,8 @@ struct TailPrinter {
 impl TailPrinter {
     fn show(&mut self, event: &Event) -> Result<(), CommandError> {
         match &mut self.lines {
+            // What is of interest in the record of a source comes as other events.
+            Some(_) if event.kind == abide::Kind::SOURCE_RECORDED => Ok(()),
             Some(lines) => self.out.line(lines.line(event)),
             None => self.out.verbatim_json(&event.to_json()),
         }

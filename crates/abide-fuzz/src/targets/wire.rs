@@ -39,7 +39,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
         }
     }
     let is_accepted = !entries.is_empty();
-    send(text, &Context { lane: None, entries });
+    send(text, &Context { entries, ..Context::default() });
     let told = told(text);
     assert_each_call_once(&told);
     send(text, &told);
@@ -79,8 +79,9 @@ fn told(text: &str) -> Context {
         let within = |event: &&Event| event.seq >= first && event.seq <= last;
         events.iter().filter(within).for_each(|event| builder.event(event.clone()));
     }
-    let waiting = builder.pending();
-    let context = builder.build();
+    let reading = builder.finish();
+    let waiting = reading.pending();
+    let context = reading.build();
     let unknown =
         context.entries.iter().filter(|entry| matches!(entry, ContextEntry::Unknown { .. }));
     assert!(waiting.len() <= unknown.count(), "a call waits that is not shown");

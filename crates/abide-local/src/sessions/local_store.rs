@@ -406,7 +406,7 @@ impl LocalStore {
     ) -> Result<CreatedSession, StoreError> {
         let projects = &self.options.projects;
         let Some(key) = session.fields.key.clone() else {
-            let id = self.new_id();
+            let id = self.new_id(&session);
             let (session, beginning) = begin(id, session)?;
             let session = session.in_project(projects);
             return self.create_at(id, session, beginning).map(|()| CreatedSession::new(id));
@@ -420,7 +420,7 @@ impl LocalStore {
             // The key was assigned and the session never created: a crash between the two.
             Some(id) => id,
             None => {
-                let id = self.new_id();
+                let id = self.new_id(&session);
                 keys.put(SessionKey { project: &project, key: &key }, id)?;
                 id
             }
@@ -438,10 +438,10 @@ impl LocalStore {
         }
     }
 
-    fn new_id(&self) -> SessionId {
+    fn new_id(&self, session: &NewSession) -> SessionId {
         let mut random = [0; 10];
         (self.options.env.random)(&mut random);
-        SessionId::new((self.options.env.now)(), random)
+        SessionId::new(session.id_time((self.options.env.now)()), random)
     }
 
     fn create_at(

@@ -76,7 +76,7 @@ fn fill(root: &Path, disk: &Counted) {
     for number in 0..SESSIONS {
         let fields =
             SessionFields { key: Some(format!("key-{number}")), ..SessionFields::default() };
-        store.create(NewSession { fields }).unwrap();
+        store.create(NewSession::from(fields)).unwrap();
     }
 }
 

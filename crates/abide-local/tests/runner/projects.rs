@@ -32,7 +32,7 @@ fn told(store: &LocalStore, project: &str, workspace: &str) -> SessionId {
         workspace: Some(workspace.to_owned()),
         ..SessionFields::default()
     };
-    let id = store.create(NewSession { fields }).unwrap().id;
+    let id = store.create(NewSession::from(fields)).unwrap().id;
     append(store, id, &[&message("zebra")]);
     id
 }
@@ -125,7 +125,7 @@ fn a_fork_in_another_project_keeps_its_parent() {
     let clocked = Clocked::new(Retention::default());
     let parent = told(&clocked.store, "red", "/red");
     let fields = SessionFields { project_id: Some("blue".to_owned()), ..SessionFields::default() };
-    let fork = clocked.store.fork(parent, None, NewSession { fields }).unwrap().id;
+    let fork = clocked.store.fork(parent, None, NewSession::from(fields)).unwrap().id;
     clocked.wait(40 * DAY);
     let old = Retention {
         max_age: Some(TimeSpan::from_millis(DAY)),

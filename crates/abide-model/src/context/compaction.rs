@@ -90,6 +90,9 @@ impl CompactionPlan {
         let mut keeps: Vec<Seq> = kept
             .flat_map(|group| context.entries.get(group.entries.clone()).unwrap_or_default())
             .filter_map(ContextEntry::seq)
+            .flat_map(|seq| context.versions_of(seq))
+            // Without its newest version, a message before the range would be its first again.
+            .chain(context.places.iter().filter(|(_, place)| **place < first).map(|(seq, _)| *seq))
             .filter(|seq| first < *seq && *seq < last && !lane.instructions.contains(seq))
             .collect();
         keeps.sort_unstable();
@@ -106,7 +109,11 @@ impl CompactionPlan {
     #[must_use]
     pub fn covered_of(&self, context: &Context) -> Context {
         let covered = self.covered.iter().filter_map(|place| context.entries.get(*place));
-        Context { lane: context.lane.clone(), entries: covered.cloned().collect() }
+        Context {
+            lane: context.lane.clone(),
+            entries: covered.cloned().collect(),
+            places: context.places.clone(),
+        }
     }
 }
 
@@ -125,7 +132,9 @@ impl Context {
             seqs.dedup();
             seqs
         };
-        groups.iter().map(seqs).find(|seqs| seqs.contains(&message)).unwrap_or_default()
+        let place = self.place_of(message);
+        let holds = |seqs: &Vec<Seq>| seqs.iter().any(|seq| self.place_of(*seq) == place);
+        groups.iter().map(seqs).find(holds).unwrap_or_default()
     }
 }
 
@@ -189,10 +198,13 @@ fn is_open(context: &Context, group: &MessageGroup) -> bool {
 }
 
 fn groups(context: &Context, lane: &LaneState) -> Vec<MessageGroup> {
-    let stays: HashSet<Seq> = lane.instructions.iter().chain(&lane.pins).copied().collect();
+    let stays: HashSet<Seq> =
+        lane.instructions.iter().chain(&lane.pins).map(|seq| context.place_of(*seq)).collect();
     let mut groups: Vec<MessageGroup> = Vec::new();
     let mut answer = None;
-    for (place, entry) in context.entries.iter().enumerate() {
+    for (index, entry) in context.entries.iter().enumerate() {
+        // A newer version is covered where it stands.
+        let place = entry.seq().map(|seq| context.place_of(seq));
         let part_of = entry.answer();
         let joins = entry.is_outcome() || (part_of.is_some() && part_of == answer);
         if !entry.is_outcome() {
@@ -204,17 +216,17 @@ fn groups(context: &Context, lane: &LaneState) -> Vec<MessageGroup> {
                 range.map_or((*seq, *seq), |one| (one.first, one.last))
             }
             // An unknown outcome counts as part of its call.
-            entry => entry.seq().map_or((Seq(u64::MAX), Seq::ZERO), |seq| (seq, seq)),
+            _ => place.map_or((Seq(u64::MAX), Seq::ZERO), |seq| (seq, seq)),
         };
-        let kept = entry.seq().is_some_and(|seq| stays.contains(&seq));
+        let kept = place.is_some_and(|seq| stays.contains(&seq));
         match groups.last_mut().filter(|_| joins) {
             Some(group) => {
-                group.entries.end = place + 1;
+                group.entries.end = index + 1;
                 group.first = group.first.min(first);
                 group.last = group.last.max(last);
                 group.kept |= kept;
             }
-            None => groups.push(MessageGroup { entries: place..place + 1, first, last, kept }),
+            None => groups.push(MessageGroup { entries: index..index + 1, first, last, kept }),
         }
     }
     groups

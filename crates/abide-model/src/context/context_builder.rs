@@ -1,6 +1,6 @@
 //! Builds the context from the visible events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -8,9 +8,12 @@ use std::vec::IntoIter;
 use super::{Context, ContextEntry, RecordedResult, VisibleRanges};
 use crate::conversation::{AwaitedResult, PlacedEntry};
 use crate::message::RecordedMessage;
-use crate::{CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, Payload, Seq};
+use crate::{
+    CallId, Conversation, Event, Fact, Kind, LaneId, LaneState, Lineage, MessageRevisions, Payload,
+    Seq,
+};
 
-/// Builds the context of a lane.
+/// Gathers the events that the context of a lane is read from.
 #[derive(Debug)]
 pub struct ContextBuilder {
     lane: Option<LaneId>,
@@ -18,8 +21,20 @@ pub struct ContextBuilder {
     lineage: Lineage,
     /// Instructions, which stay although a summary covers them.
     kept: HashSet<Seq>,
+    events: Vec<Event>,
+    revisions: MessageRevisions,
+}
+
+/// The events of the context of a lane, read in order.
+#[derive(Debug)]
+pub struct ContextReading {
+    lane: Option<LaneId>,
+    visible: VisibleRanges,
     conversation: Conversation,
     messages: HashMap<Seq, Arc<RecordedMessage>>,
+    /// The first version of each message in the place of which a newer one stands, by the seq of any
+    /// of its versions.
+    places: BTreeMap<Seq, Seq>,
     /// The data of calls that no message may hold, and of their results.
     data: HashMap<Seq, Payload>,
     summaries: Vec<(Seq, ContextEntry)>,
@@ -57,13 +72,8 @@ impl ContextBuilder {
             visible: VisibleRanges::of(state, lineage, end),
             lineage: lineage.clone(),
             kept: state.instructions.iter().copied().collect(),
-            conversation: Conversation::default(),
-            messages: HashMap::new(),
-            data: HashMap::new(),
-            summaries: Vec::new(),
-            begun: HashMap::new(),
-            erased: Seq::ZERO,
-            asked: HashSet::new(),
+            events: Vec::new(),
+            revisions: MessageRevisions::default(),
         }
     }
 
@@ -75,24 +85,99 @@ impl ContextBuilder {
 
     /// Adds the next event.
     pub fn event(&mut self, event: Event) {
-        let seq = event.seq;
-        if !self.lineage.contains(seq) {
+        let read = [
+            Kind::MESSAGE_ADDED,
+            Kind::CONTEXT_COMPACTED,
+            Kind::TOOL_CALLED,
+            Kind::TOOL_FINISHED,
+            Kind::API_CALLED,
+            Kind::API_FINISHED,
+        ];
+        if !self.lineage.contains(event.seq) || !read.contains(&event.kind) {
             return;
         }
+        if event.kind == Kind::MESSAGE_ADDED {
+            if event.lane == self.lane && self.is_summarized(event.seq) {
+                return;
+            }
+            self.revisions.note(&event);
+        }
+        self.events.push(event);
+    }
+
+    fn is_summarized(&self, seq: Seq) -> bool {
+        self.visible.covers(seq) && !self.kept.contains(&seq)
+    }
+
+    /// Reads the events. The newest version of a message stands where its first one stood; if a
+    /// summary covers that one, it speaks for the newest too.
+    #[must_use]
+    pub fn finish(mut self) -> ContextReading {
+        let mut events: Vec<Option<Event>> =
+            std::mem::take(&mut self.events).into_iter().map(Some).collect();
+        let places = self.settle(&mut events);
+        let mut reading = ContextReading {
+            lane: self.lane,
+            visible: self.visible,
+            conversation: Conversation::default(),
+            messages: HashMap::new(),
+            places,
+            data: HashMap::new(),
+            summaries: Vec::new(),
+            begun: HashMap::new(),
+            erased: Seq::ZERO,
+            asked: HashSet::new(),
+        };
+        events.into_iter().flatten().for_each(|event| reading.event(event));
+        reading
+    }
+
+    /// Leaves only the newest version of each message, in its place. Returns the places.
+    fn settle(&mut self, events: &mut [Option<Event>]) -> BTreeMap<Seq, Seq> {
+        let mut places = BTreeMap::new();
+        let versions = std::mem::take(&mut self.revisions).settled(&self.lineage);
+        // Where the first version of each message is, if it can be seen.
+        let mut firsts: HashMap<(Option<LaneId>, Seq), usize> = HashMap::new();
+        for at in 0..events.len() {
+            let Some(event) = events.get(at).and_then(Option::as_ref) else { continue };
+            let Some((first, newest)) = versions.of(event) else { continue };
+            let (ours, seq) = (event.lane == self.lane, event.seq);
+            if seq == first {
+                firsts.insert((event.lane.clone(), first), at);
+                if ours {
+                    places.insert(first, first);
+                }
+                continue;
+            }
+            let place = firsts.get(&(event.lane.clone(), first)).copied();
+            if ours && place.is_some() {
+                places.insert(seq, first);
+            }
+            let spoken_for = place.is_none() && ours && self.is_summarized(first);
+            let stays = seq == newest && place.is_none() && !spoken_for;
+            let newer = events.get_mut(at).filter(|_| !stays).and_then(Option::take);
+            let first = place.and_then(|place| events.get_mut(place));
+            if let (Some(first), Some(newer)) = (first, newer.filter(|_| seq == newest)) {
+                *first = Some(newer);
+            }
+        }
+        places
+    }
+}
+
+impl ContextReading {
+    fn event(&mut self, event: Event) {
+        let seq = event.seq;
         if event.kind == Kind::CONTEXT_COMPACTED {
             self.summary(&event);
             return;
         }
         if event.kind == Kind::MESSAGE_ADDED {
-            let ours = event.lane == self.lane;
-            if ours && self.visible.covers(seq) && !self.kept.contains(&seq) {
-                return;
-            }
             // Messages of other lanes too: a tool may run outside the lanes and is then found by
             // its call.
             let message = event.data.as_ref().and_then(RecordedMessage::of);
             self.conversation.message(&event, message.as_ref());
-            if ours {
+            if event.lane == self.lane {
                 self.messages.extend(message.map(|message| (seq, Arc::new(message))));
             }
             return;
@@ -136,8 +221,14 @@ impl ContextBuilder {
         self.conversation.event(&event, &fact);
     }
 
+    /// Where a message stands.
+    fn place_of(&self, message: Seq) -> Seq {
+        self.places.get(&message).copied().unwrap_or(message)
+    }
+
     /// Where the execution of a call started, if known.
     fn begun_at(&self, message: Seq, id: &str) -> Option<Seq> {
+        let message = self.place_of(message);
         let begun = self.begun.get(id).copied();
         // Ids are reused: an execution before the message belongs to another call, unless it still
         // runs.
@@ -146,6 +237,7 @@ impl ContextBuilder {
 
     /// May an erased or covered event have started this call?
     fn may_be_begun(&self, message: Seq) -> bool {
+        let message = self.place_of(message);
         self.erased > message || self.visible.summaries.iter().any(|one| one.last > message)
     }
 
@@ -189,7 +281,7 @@ impl ContextBuilder {
             match one {
                 PlacedEntry::Message(seq) => {
                     if let Some(message) = self.messages.get(&seq) {
-                        built.message(seq, message.clone());
+                        built.message(seq, self.place_of(seq), message.clone());
                     }
                 }
                 PlacedEntry::Call { seq, call } => {
@@ -215,7 +307,7 @@ impl ContextBuilder {
                 }
             }
         }
-        Context { lane: self.lane, entries: built.finish() }
+        Context { lane: self.lane, entries: built.finish(), places: self.places }
     }
 }
 
@@ -254,11 +346,11 @@ impl ContextAssembly {
         }
     }
 
-    fn message(&mut self, seq: Seq, message: Arc<RecordedMessage>) {
+    fn message(&mut self, seq: Seq, place: Seq, message: Arc<RecordedMessage>) {
         let part_of = message.marks.answer.clone();
         if part_of.is_none() || part_of != self.answer {
             self.end_answer();
-            self.summarize(seq);
+            self.summarize(place);
         }
         self.answer = part_of;
         self.of = OutcomeOwner::Message(seq);

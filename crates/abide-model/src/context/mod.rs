@@ -7,17 +7,20 @@
 mod compaction;
 mod context_builder;
 #[cfg(test)]
+mod revision_tests;
+#[cfg(test)]
 mod tests;
 mod threshold;
 mod tokens;
 mod visible;
 
 pub use compaction::{CompactionPlan, NothingToCompact};
-pub use context_builder::{ContextBuilder, PendingCall};
+pub use context_builder::{ContextBuilder, ContextReading, PendingCall};
 pub use threshold::{AutoCompaction, Threshold, parse_token_count};
 pub use tokens::TokenBasis;
 pub use visible::VisibleRanges;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::message::RecordedMessage;
@@ -32,6 +35,25 @@ pub struct Context {
     /// message of the answer that message is part of, or the call that no message holds. Every call
     /// occurs once and has exactly one result.
     pub entries: Vec<ContextEntry>,
+    /// Where messages stand that have newer versions: the first version, by the seq of any.
+    pub places: BTreeMap<Seq, Seq>,
+}
+
+impl Context {
+    /// The event in whose place a message stands: the first version, if it was replaced; else its
+    /// own.
+    #[must_use]
+    pub fn place_of(&self, seq: Seq) -> Seq {
+        self.places.get(&seq).copied().unwrap_or(seq)
+    }
+
+    /// All versions of a message, in order; only itself if it has one.
+    pub fn versions_of(&self, seq: Seq) -> Vec<Seq> {
+        let place = self.place_of(seq);
+        let same = self.places.iter().filter(|(_, first)| **first == place);
+        let versions: Vec<Seq> = same.map(|(version, _)| *version).collect();
+        if versions.is_empty() { vec![seq] } else { versions }
+    }
 }
 
 /// An entry of a context.

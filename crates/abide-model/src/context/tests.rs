@@ -59,7 +59,7 @@ impl Recorded {
     }
 
     fn context(&self) -> Context {
-        self.builder().build()
+        self.builder().finish().build()
     }
 
     fn compact(&mut self, keep: usize) -> Result<CompactionPlan, NothingToCompact> {
@@ -225,11 +225,11 @@ fn the_parts_of_an_answer_come_together_before_the_outcomes() {
     recorded.add(Kind::TOOL_CALLED, json!({"call": "a", "name": "n"}));
     recorded.add(Kind::TOOL_FINISHED, json!({"call": "a", "ok": true, "result": "done"}));
     assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@3", "@5=a", "?b"]);
-    let pending = recorded.builder().pending();
+    let pending = recorded.builder().finish().pending();
     assert_eq!(pending.len(), 1);
     assert_eq!((pending[0].call.0.as_str(), pending[0].begun), ("b", false));
     recorded.add(Kind::TOOL_CALLED, json!({"call": "b", "name": "n"}));
-    assert!(recorded.builder().pending()[0].begun);
+    assert!(recorded.builder().finish().pending()[0].begun);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_lane_sees_its_own_messages_alone() {
     let mut builder = ContextBuilder::new(Some(lane), state, &core.lineage, core.seq);
     assert_eq!(builder.ranges(), [(Seq(2), Seq(2))]);
     recorded.events.iter().for_each(|event| builder.event(event.clone()));
-    assert_eq!(shorts(&builder.build()), ["@2"]);
+    assert_eq!(shorts(&builder.finish().build()), ["@2"]);
 }
 
 fn executed(recorded: &mut Recorded, lane: Option<&str>, id: &str, text: &str) {
@@ -264,11 +264,11 @@ fn an_id_that_is_used_again_is_another_call() {
     recorded.call(&["call_0"]);
     executed(&mut recorded, None, "call_0", "one");
     recorded.call(&["call_0"]);
-    let pending = recorded.builder().pending();
+    let pending = recorded.builder().finish().pending();
     assert_eq!((pending.len(), pending[0].begun), (1, false));
     assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@4=call_0", "@5", "?call_0"]);
     recorded.add(Kind::TOOL_CALLED, json!({"call": "call_0", "name": "bash"}));
-    assert!(recorded.builder().pending()[0].begun);
+    assert!(recorded.builder().finish().pending()[0].begun);
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn an_outcome_in_another_lane_is_that_lanes() {
     recorded.add_in(lane, Kind::MESSAGE_ADDED, said);
     executed(&mut recorded, Some("sub"), "call_0", "theirs");
     assert_eq!(shorts(&recorded.context()), ["@1", "@2", "?call_0"]);
-    assert_eq!(recorded.builder().pending().len(), 1);
+    assert_eq!(recorded.builder().finish().pending().len(), 1);
     // Beside the lanes it is told by its call: the main lane's is still open.
     executed(&mut recorded, None, "call_0", "ours");
     assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@7=call_0"]);
@@ -309,7 +309,7 @@ fn two_calls_with_one_id_in_a_message_have_an_outcome_each() {
     let mut recorded = Recorded::default();
     recorded.say("user", "go");
     recorded.call(&["a", "a"]);
-    let pending = recorded.builder().pending();
+    let pending = recorded.builder().finish().pending();
     assert_eq!(pending.iter().map(|call| call.nth).collect::<Vec<_>>(), [0, 1]);
     executed(&mut recorded, None, "a", "one");
     assert_eq!(shorts(&recorded.context()), ["@1", "@2", "@4=a", "?a"]);
@@ -331,7 +331,7 @@ fn what_may_have_been_begun_is_not_called_fresh() {
         recorded.say("user", "x");
     }
     recorded.compact(2).unwrap();
-    let pending = recorded.builder().pending();
+    let pending = recorded.builder().finish().pending();
     assert_eq!((pending.len(), pending[0].begun), (1, true));
     // Compacted by the agent itself, execution and all.
     let mut recorded = Recorded::default();
@@ -342,14 +342,14 @@ fn what_may_have_been_begun_is_not_called_fresh() {
         recorded.say("user", "x");
     }
     recorded.add(Kind::CONTEXT_COMPACTED, json!({"first": 3, "last": 40, "summary": "s"}));
-    assert!(recorded.builder().pending()[0].begun);
+    assert!(recorded.builder().finish().pending()[0].begun);
     // Erased.
     let mut recorded = Recorded::default();
     recorded.say("user", "go");
     recorded.call(&["a"]);
     recorded.add(Kind::TOOL_CALLED, json!({"call": "a", "name": "bash"}));
     recorded.events[2].data = None;
-    assert!(recorded.builder().pending()[0].begun);
+    assert!(recorded.builder().finish().pending()[0].begun);
 }
 
 #[test]
@@ -357,9 +357,9 @@ fn what_the_model_has_passed_over_does_not_wait() {
     let mut recorded = Recorded::default();
     recorded.call(&["deploy"]);
     recorded.say("user", "no, do not");
-    assert_eq!(recorded.builder().pending().len(), 1);
+    assert_eq!(recorded.builder().finish().pending().len(), 1);
     recorded.say("assistant", "Very well.");
-    assert!(recorded.builder().pending().is_empty());
+    assert!(recorded.builder().finish().pending().is_empty());
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn a_call_that_no_message_holds_stands_in_its_place() {
     recorded.add(Kind::TOOL_CALLED, json!({"call": "c", "name": "bash"}));
     let shown = shorts(&recorded.context());
     assert_eq!(shown, ["@1", "@2:a", "@3=a", "@4", "@5:b", "?b", "@6:c", "?c"]);
-    let pending = recorded.builder().pending();
+    let pending = recorded.builder().finish().pending();
     let pending: Vec<_> =
         pending.iter().map(|call| (call.seq.0, &*call.call.0, call.begun)).collect();
     assert_eq!(pending, [(5, "b", true), (6, "c", true)]);
@@ -409,7 +409,7 @@ fn a_call_that_no_message_holds_stands_in_its_place() {
     let shown = shorts(&recorded.context());
     assert_eq!(shown[4..], ["@5:b", "@7=b", "@9", "@8=c"]);
     is_valid(&recorded.context());
-    assert!(recorded.builder().pending().is_empty());
+    assert!(recorded.builder().finish().pending().is_empty());
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn a_lane_may_begin_with_a_call_and_be_nothing_but_calls() {
     let mut builder = ContextBuilder::new(name, lane, &core.lineage, core.seq);
     assert_eq!(builder.ranges(), [(Seq(3), Seq(5))]);
     recorded.events.iter().skip(2).for_each(|event| builder.event(event.clone()));
-    assert_eq!(shorts(&builder.build()), ["@3:b", "@4=b"]);
+    assert_eq!(shorts(&builder.finish().build()), ["@3:b", "@4=b"]);
 }
 
 #[test]

@@ -10,12 +10,14 @@ mod lane;
 mod lane_order;
 mod reading;
 mod repair;
+mod revisions;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use lane_order::{AwaitedResult, PlacedEntry};
 pub use lane_order::{ContextSource, OrderAnomaly, OrderAnomalyKind};
 pub use reading::OUTCOME_UNKNOWN;
+pub use revisions::{MessageRevisions, MessageVersions};
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -27,9 +27,13 @@ impl Overview {
 
     /// Applies what an event says about the name.
     pub(super) fn apply_name(&mut self, event: &Event) {
-        if event.kind == Kind::MESSAGE_ADDED && event.lane.is_none() && self.request.is_none() {
-            let prompt = event.data.as_ref().and_then(person_prompt);
-            self.request = prompt.map(super::overview::clip_overview_text);
+        if event.kind == Kind::MESSAGE_ADDED && event.lane.is_none() {
+            let replaced = self.request_at.is_some() && event.replaces() == self.request_at;
+            if self.request.is_none() || replaced {
+                let prompt = event.data.as_ref().and_then(person_prompt);
+                self.request_at = prompt.is_some().then_some(event.seq);
+                self.request = prompt.map(super::overview::clip_overview_text);
+            }
         }
         if event.kind == Kind::RUN_STARTED
             && self.command.is_none()

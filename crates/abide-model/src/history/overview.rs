@@ -36,6 +36,9 @@ pub struct Overview {
     pub summary: Option<String>,
     /// The first prompt of a person in the main lane.
     pub request: Option<String>,
+    /// The message with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_at: Option<Seq>,
     /// The command of its first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -152,7 +155,8 @@ impl Overview {
         self.empty &= event.kind.is_reserved();
         self.apply_name(event);
         if event.kind == Kind::MESSAGE_ADDED {
-            self.messages += 1;
+            // All versions of a message are one.
+            self.messages += u64::from(event.replaces().is_none());
             return OverviewUpdate::Done;
         }
         let fact = event.fact();

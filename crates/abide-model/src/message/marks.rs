@@ -18,16 +18,20 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// The name of the mark of a revision, as it stands in a message that has it.
+    pub(crate) const REPLACES: &str = "\"replaces\"";
+
     /// The marks among the fields of a message.
-    pub(super) fn of(fields: &RawJsonFields<'_>) -> Self {
-        let Some(ours) = fields.get("abide").and_then(|raw| RawJsonFields::of(raw.get())) else {
-            return Self::default();
-        };
+    pub(crate) fn of(fields: &RawJsonFields<'_>) -> Self {
+        let Some(raw) = fields.get("abide") else { return Self::default() };
+        let Some(ours) = RawJsonFields::of(raw.get()) else { return Self::default() };
+        // A name with escapes is none: revisions are found without parsing every message.
+        let replaces = ours.get("replaces").filter(|_| raw.get().contains(Self::REPLACES));
         Self {
             form: ours.decoded("form").and_then(|name| MessageForm::named(&name)),
             answer: ours.decoded("answer").map(|answer| answer.into_owned()),
             partial: ours.flag("partial").unwrap_or_default(),
-            replaces: ours.get("replaces").and_then(|seq| seq.get().parse().ok()).map(Seq),
+            replaces: replaces.and_then(|seq| seq.get().parse().ok()).map(Seq),
         }
     }
 }
@@ -97,6 +101,16 @@ mod tests {
             assert_eq!(marks(text), Marks::default(), "{text}");
         }
         assert!(marks(r#"{"abide":{"answer":7,"partial":true}}"#).partial);
+        for (text, replaces) in [
+            (r#"{"abide":{"replaces":7}}"#, Some(Seq(7))),
+            (r#"{"abide":{"replaces":7,"source":{"replaces":8,"record":[]}}}"#, Some(Seq(7))),
+            (r#"{"abide":{"source":{"replaces":8}}}"#, None),
+            // A name with escapes is none.
+            (r#"{"abide":{"replace\u0073":7}}"#, None),
+            (r#"{"abide":{"replaces":"7"}}"#, None),
+        ] {
+            assert_eq!(marks(text).replaces, replaces, "{text}");
+        }
         let form = marks(r#"{"abide":{"form":"openai"}}"#).form;
         assert_eq!(form, Some(MessageForm::OpenAi));
     }

@@ -282,6 +282,14 @@ mod tests {
         assert_eq!((twice.shape.tool_calls, twice.shape.blocks), (Some(0), Some(1)));
         let marked = message(r#"{"role":"user","content":"x","abide":{"answer":"a"}}"#);
         assert_eq!(marked.as_it_came(), r#"{"role":"user","content":"x"}"#);
+        let source = r#"{"file":"f","at":0,"bytes":9,"record":{"a":"},\"x\":\"SECRET","b":[{}]}}"#;
+        for fields in ["", r#","form":"anthropic","answer":"m""#] {
+            let marks = format!(r#""source":{source}{fields}"#);
+            let text = format!(r#"{{"role":"user","abide":{{{marks}}},"content":"x"}}"#);
+            let sourced = message(&text);
+            assert_eq!(sourced.as_it_came(), r#"{"role":"user","content":"x"}"#);
+            assert!(!format!("{:?}", sourced.pieces).contains("SECRET"));
+        }
         for unread in ["{}", r#"{"role":7,"content":"x"}"#, r#"{"role":null,"content":"x"}"#] {
             let data = Payload::new(unread, &EventLimits::default()).unwrap();
             assert!(RecordedMessage::of(&data).is_none(), "{unread}");

@@ -15,9 +15,9 @@ use crate::{
     FileChanges, FileTouch, FilesRestored, GitState, Kind, LimitObservation, LogRecord, Manifest,
     ManifestTask, Message, ModelConfiguration, NewEvent, Payload, PermissionAnswered,
     PermissionAsked, PermissionOption, Recovery, ResourceSample, Rewind, RunEnd, RunStart,
-    SessionFields, SessionParent, SourceDocument, StatusChange, TaskChange, TaskCreated,
-    TaskDependency, TaskListRecord, TaskStatusChange, Thinning, ToolCall, ToolResult, TurnEnd,
-    TurnStart, Usage, WorkspaceCounts, WriterOpened,
+    SessionFields, SessionParent, SourceDocument, SourceProgress, SourceRecord, StatusChange,
+    TaskChange, TaskCreated, TaskDependency, TaskListRecord, TaskStatusChange, Thinning, ToolCall,
+    ToolResult, TurnEnd, TurnStart, Usage, WorkspaceCounts, WriterOpened,
 };
 
 thread_local! {
@@ -103,7 +103,7 @@ fn fields_by_kind() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("context.compacted", fields_of::<Compaction>()),
         ("context.restored", fields_of::<ContextRestored>()),
         ("context.pinned", fields_of::<ContextPin>()),
-        ("usage.recorded", with("model", fields_of::<Usage>())),
+        ("usage.recorded", with("id", with("model", fields_of::<Usage>()))),
         ("limit.observed", fields_of::<LimitObservation>()),
         ("model.configured", fields_of::<ModelConfiguration>()),
         ("git.observed", fields_of::<GitState>()),
@@ -112,6 +112,8 @@ fn fields_by_kind() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("log.recorded", fields_of::<LogRecord>()),
         ("recovery.performed", fields_of::<Recovery>()),
         ("payload.erased", fields_of::<Erasure>()),
+        ("source.recorded", fields_of::<SourceRecord>()),
+        ("source.read", fields_of::<SourceProgress>()),
     ])
 }
 
@@ -146,7 +148,8 @@ fn the_objects_inside_have_every_field_and_no_other() {
         ("workspace", fields_of::<WorkspaceCounts>()),
         ("file changes", fields_of::<FileChanges>()),
         // Read by hand, see `Marks`.
-        ("marks", BTreeSet::from(["form", "answer", "partial", "redacted"])),
+        ("marks", BTreeSet::from(["form", "answer", "partial", "replaces", "source", "redacted"])),
+        ("source record", fields_of::<SourceRecord>()),
         // Written by abide's redaction, and read by people.
         ("redacted secrets", BTreeSet::from(["bytes", "rules"])),
     ]);

@@ -222,7 +222,13 @@ impl SessionState {
     }
 
     fn apply_message(&mut self, event: &Event) -> Option<Anomaly> {
-        add_to_core_count(&mut self.core.messages.total, 1);
+        let revised = event.replaces();
+        if let Some(old) = revised {
+            self.apply_revision(event, old);
+        }
+        // All versions of a message are one.
+        let one = u64::from(revised.is_none());
+        add_to_core_count(&mut self.core.messages.total, one);
         self.core.messages.last = Some(event.seq);
         // The fold needs only the role. A message may be long, so it is not parsed completely.
         let role =
@@ -231,15 +237,21 @@ impl SessionState {
         self.apply_to_lane(event, |lane| {
             lane.first.get_or_insert(event.seq);
             let begins = lane.messages == lane.instructions.len() as u64;
-            if instructs && begins && lane.instructions.len() < LaneState::INSTRUCTIONS {
+            if instructs
+                && begins
+                && revised.is_none()
+                && lane.instructions.len() < LaneState::INSTRUCTIONS
+            {
                 lane.instructions.push(event.seq);
             }
-            add_to_core_count(&mut lane.messages, 1);
+            add_to_core_count(&mut lane.messages, one);
         });
         let data = event.data.as_ref()?;
         match role {
             Some(role) if data.has_any_field(&["content", "tool_calls"]) => {
-                apply_count(&mut self.core.messages.by_role, &role);
+                if revised.is_none() {
+                    apply_count(&mut self.core.messages.by_role, &role);
+                }
                 None
             }
             _ => Some(Anomaly::Malformed),
@@ -252,7 +264,7 @@ impl SessionState {
         if name.is_empty() { Some(&self.core.main) } else { self.lanes.get(name) }
     }
 
-    fn apply_to_lane(&mut self, event: &Event, change: impl FnOnce(&mut LaneState)) {
+    pub(super) fn apply_to_lane(&mut self, event: &Event, change: impl FnOnce(&mut LaneState)) {
         match &event.lane {
             Some(lane) => self.lanes.update(lane.as_str(), change),
             None => change(&mut self.core.main),

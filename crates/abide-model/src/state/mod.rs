@@ -7,6 +7,7 @@
 mod apply;
 mod digest;
 mod needed_checkpoints;
+mod revisions;
 mod savepoint;
 mod session_core;
 mod state_entry;
@@ -29,11 +30,12 @@ use serde::{Deserialize, Serialize};
 use self::session_core::SessionHealth;
 use crate::fact::{SessionFields, SessionStatus, Usage};
 use crate::{Epoch, Event, Fact, Kind, LaneId, Seq, TaskId, Timestamp};
+use revisions::replaced_key;
 use state_entry::UsageEntry;
 use state_table::TableRoot;
 
 /// The version of the fold. A state cache of another version is rebuilt; it is not damage.
-pub const FOLD_VERSION: u32 = 7;
+pub const FOLD_VERSION: u32 = 8;
 
 /// How many keys are remembered at least.
 const KEYS: u64 = 10_000;
@@ -61,6 +63,8 @@ pub struct SessionState {
     pub usage: StateTable<UsageEntry>,
     /// The live events that have a key, by hash of the key. Two generations.
     keys: [StateTable<Seq>; 2],
+    /// The newer version of each message that was replaced; see [`SessionState::is_replaced`].
+    replaced: StateTable<Seq>,
 }
 
 impl Default for SessionState {
@@ -76,6 +80,7 @@ impl Default for SessionState {
             artifacts: StateTable::new("artifacts"),
             usage: StateTable::new("usage"),
             keys: [StateTable::new("keys"), StateTable::new("keys")],
+            replaced: StateTable::new("replaced"),
         }
     }
 }
@@ -161,6 +166,10 @@ macro_rules! each_table {
             let ($index, $table) = (9usize, keys_old);
             $body
         }
+        {
+            let ($index, $table) = (10usize, &mut $state.replaced);
+            $body
+        }
     }};
 }
 
@@ -184,6 +193,7 @@ impl SessionState {
             self.usage.digest(),
             keys_new.digest(),
             keys_old.digest(),
+            self.replaced.digest(),
         ];
         tables.into_iter().for_each(|table| digest.add(table));
         digest
@@ -198,7 +208,7 @@ impl SessionState {
 
     /// Writes the pages that changed since the last save. Returns the root as JSON.
     pub fn save<S: StatePageSink>(&mut self, sink: &mut S) -> Result<Vec<u8>, S::Error> {
-        let mut tables = Vec::with_capacity(10);
+        let mut tables = Vec::with_capacity(NAMES.len());
         let mut put = |bytes| sink.put(bytes);
         each_table!(self, |_index, table| tables.push(table.save(&mut put)?));
         let root = StateRoot { fold: FOLD_VERSION, core: self.core.clone(), tables };
@@ -226,7 +236,7 @@ impl SessionState {
         let mut tables = root.tables.into_iter();
         each_table!(state, |_index, table| {
             if let Some(root) = tables.next() {
-                *table = StateTable::restore(NAMES.get(_index).copied().unwrap_or("keys"), root);
+                *table = StateTable::restore(NAMES.get(_index).copied().unwrap_or_default(), root);
             }
         });
         Ok(state)
@@ -246,6 +256,8 @@ impl SessionState {
             wanted.extend([(8, hashed.clone()), (9, hashed)]);
         }
         let mut tasks: Vec<TaskId> = Vec::new();
+        let versions = event.replaces().map(|old| self.versions_since(lane, old));
+        wanted.extend(versions.into_iter().flatten().map(|seq| (10, replaced_key(lane, seq))));
         if event.kind != Kind::MESSAGE_ADDED {
             match event.fact() {
                 Ok(Fact::ToolCall(fact)) => wanted.push((1, fact.call.0)),
@@ -348,6 +360,7 @@ impl SessionState {
             && self.usage.is_whole()
             && keys_new.is_whole()
             && keys_old.is_whole()
+            && self.replaced.is_whole()
     }
 
     /// Every page that is not loaded.
@@ -428,7 +441,7 @@ impl SessionState {
     }
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "tasks",
     "calls",
     "turns",
@@ -439,6 +452,7 @@ const NAMES: [&str; 10] = [
     "usage",
     "keys",
     "keys",
+    "replaced",
 ];
 
 /// Keys are stored by hash, because they may be long.

@@ -147,6 +147,16 @@ impl LaneState {
         true
     }
 
+    /// A newer version of instructions stays as they do, so that it is there to stand for them.
+    pub(super) fn revise(&mut self, old: Seq, new: Seq) {
+        let room = self.instructions.len() < 2 * Self::INSTRUCTIONS;
+        if room && self.instructions.contains(&old) {
+            self.instructions.push(new);
+            // As long as all messages of a lane are instructions, the next may be one.
+            self.messages = self.messages.saturating_add(1);
+        }
+    }
+
     /// The newest compaction in force.
     #[must_use]
     pub fn compacted(&self) -> Option<&LiveCompaction> {

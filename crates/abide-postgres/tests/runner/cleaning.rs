@@ -75,7 +75,7 @@ impl Aged {
         let project_id = project.map(str::to_owned);
         let title = Some(format!("of {days} days ago"));
         let fields = SessionFields { title, project_id, ..SessionFields::default() };
-        let id = self.store.create(NewSession { fields }).unwrap().id;
+        let id = self.store.create(NewSession::from(fields)).unwrap().id;
         self.go_on(id, status);
         id
     }

@@ -357,7 +357,7 @@ fn how_long_questions_take() {
     for session in 0..sessions {
         let fields =
             SessionFields { title: Some(format!("session {session}")), ..SessionFields::default() };
-        let id = store.create(NewSession { fields }).unwrap().id;
+        let id = store.create(NewSession::from(fields)).unwrap().id;
         let writer = store.write(id, Duration::ZERO).unwrap();
         let some = (0..events).map(|event| {
             // Few words are frequent, most are rare.

@@ -28,7 +28,7 @@ pub(super) fn a_fork_goes_on_from_a_place_in_the_past(subject: &dyn Subject) {
         key: Some("p".into()),
         ..SessionFields::default()
     };
-    let id = store.create(NewSession { fields }).unwrap().id;
+    let id = store.create(NewSession::from(fields)).unwrap().id;
     let writer = store.write(id, NOW).unwrap();
     append(&*writer, vec![event(r#"{"kind":"turn.started","data":{"agent":"coder"}}"#)]);
     append(&*writer, vec![message("one").with_key("k")]);

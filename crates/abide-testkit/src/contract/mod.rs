@@ -42,6 +42,7 @@ pub const PARTS: &[(&str, Part)] = &[
         sessions::a_session_is_of_the_project_it_is_made_in,
     ),
     ("a client key counts in its project", keys::a_client_key_counts_in_its_project),
+    ("a session carries when it started", sessions::a_session_carries_when_it_started),
     ("the latest session is not empty", sessions::the_latest_session_is_not_empty),
     ("the latest session of a directory", sessions::the_latest_session_of_a_directory),
     ("one writer at a time", writing::one_writer_at_a_time),
@@ -159,7 +160,7 @@ fn assert_whole(store: &dyn Store, id: SessionId, last: u64) {
 /// A session with these fields and these events, closed.
 fn told(store: &dyn Store, fields: SessionFields, events: &[&str]) -> SessionId {
     tick();
-    let id = store.create(NewSession { fields }).unwrap().id;
+    let id = store.create(NewSession::from(fields)).unwrap().id;
     let writer = store.write(id, NOW).unwrap();
     append(&*writer, events.iter().map(|json| event(json)).collect());
     writer.close().unwrap();

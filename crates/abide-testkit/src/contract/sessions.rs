@@ -4,9 +4,13 @@ use std::path::PathBuf;
 
 use abide_model::{
     HistoryQuery, NewSession, Search, SessionFields, SessionId, SessionRef, Store, StoreError,
+    Timestamp,
 };
 
-use super::{NOW, Subject, append, asked, event, found, found_by, new_session, rewind, tick, told};
+use super::{
+    NOW, Subject, append, asked, event, found, found_by, kinds, message, new_session, rewind, tick,
+    told,
+};
 
 pub(super) fn sessions_are_found_and_listed(subject: &dyn Subject) {
     let store = subject.open();
@@ -130,7 +134,7 @@ pub(super) fn the_latest_session_of_a_directory(subject: &dyn Subject) {
     let two = told(&*red, at("/work/two"), &said);
     told(&*red, SessionFields::default(), &said);
     tick();
-    red.create(NewSession { fields: at("/work/one") }).unwrap();
+    red.create(NewSession::from(at("/work/one"))).unwrap();
     let other = told(&*subject.open_for(&["blue"]), at("/work/one"), &said);
     assert_eq!(
         latest(&["red"], "/work/one"),
@@ -156,4 +160,37 @@ pub(super) fn the_latest_session_of_a_directory(subject: &dyn Subject) {
     assert_eq!(latest(&["red"], "/work/one"), Some(two), "however far back it is");
     assert_eq!(latest(&["red"], "/work/two"), None);
     assert_eq!(latest(&["blue"], "/work/one"), Some(other));
+}
+
+pub(super) fn a_session_carries_when_it_started(subject: &dyn Subject) {
+    let store = subject.open();
+    let started = Timestamp::from_millis(1_600_000_000_123);
+    let made = store.create(NewSession::titled("an old one").started(started)).unwrap();
+    assert_eq!(made.id.created(), started);
+    // Another one of the same time is another session.
+    let second = store.create(NewSession::titled("a second").started(started)).unwrap();
+    assert_ne!(second.id, made.id);
+    for name in [made.id.to_string(), made.id.short(SessionId::SHORT)] {
+        assert_eq!(found_by(&*store, &SessionRef::parse(&name)), Some(made.id), "{name}");
+    }
+    let writer = store.write(made.id, NOW).unwrap();
+    append(&*writer, vec![message("what was said then")]);
+    writer.close().unwrap();
+    assert_eq!(kinds(&*store, made.id)[0], "session.created");
+
+    // With a key too, and once.
+    let keyed = || NewSession::titled("keyed").started(started).with_key("of a file");
+    let made = store.create(keyed()).unwrap();
+    assert_eq!(made.id.created(), started);
+    assert_eq!(store.create(keyed()).unwrap().id, made.id);
+
+    // A fork starts when it is told to.
+    let fork = store.fork(made.id, None, NewSession::default().started(started)).unwrap();
+    assert_eq!(fork.id.created(), started);
+
+    // Nothing starts later than now.
+    let before = store.create(NewSession::titled("now")).unwrap().id.created();
+    let ahead = Timestamp::from_millis(before.as_millis() + 86_400_000);
+    let made = store.create(NewSession::titled("of a wrong clock").started(ahead)).unwrap();
+    assert!(made.id.created() >= before && made.id.created() < ahead);
 }

@@ -514,3 +514,62 @@ proptest! {
         prop_assert!(told.is_sorted_by_key(|item| item.seq));
     }
 }
+
+/// An answer of which an agent's own file holds each block alone, with the results anywhere after.
+#[test]
+fn a_call_in_a_part_of_an_answer_is_told_once_with_its_result() {
+    let part = |block: &str| {
+        format!(
+            r#"{{"kind":"message.added","data":{{"id":"msg_1","role":"assistant","content":[{block}],"abide":{{"form":"anthropic","answer":"msg_1","source":{{"file":"f"}}}}}}}}"#
+        )
+    };
+    let call = |id: &str| {
+        part(&format!(r#"{{"type":"tool_use","id":"{id}","name":"bash","input":{{}}}}"#))
+    };
+    let result = |id: &str| {
+        format!(
+            r#"{{"kind":"message.added","data":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"of {id}"}}]}}}}"#
+        )
+    };
+    let text = part(r#"{"type":"text","text":"I look."}"#);
+    for order in [
+        [call("c1"), call("c2"), result("c1"), result("c2")],
+        [call("c1"), call("c2"), result("c2"), result("c1")],
+        [call("c1"), result("c1"), call("c2"), result("c2")],
+    ] {
+        let lines: Vec<&str> = [&text].into_iter().chain(&order).map(String::as_str).collect();
+        let told = items(&session(&lines));
+        let calls: Vec<_> = told
+            .iter()
+            .filter_map(|item| match &item.what {
+                EntryBody::Call(call) => Some((call.call.as_str(), &call.outcome)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told.len(), 3, "{told:#?}");
+        assert_eq!(calls.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["c1", "c2"]);
+        for (id, outcome) in calls {
+            let CallOutcome::Ended { ok: true, output, .. } = outcome else {
+                panic!("{outcome:?}")
+            };
+            assert_eq!(output.text, format!("of {id}"));
+        }
+    }
+}
+
+#[test]
+fn what_was_read_of_a_source_is_told_to_who_asks_for_everything() {
+    let told = items(&session(&[
+        r#"{"kind":"source.recorded","data":{"file":"a.jsonl","at":0,"bytes":9,"sort":"progress","record":{"x":"SECRET"}}}"#,
+        r#"{"kind":"source.read","data":{"agent":"an","file":"a.jsonl","end":1200}}"#,
+    ]));
+    assert!(told.iter().all(TimelineEntry::is_minor), "{told:?}");
+    let notes: Vec<_> = told
+        .iter()
+        .map(|item| match &item.what {
+            EntryBody::Note { label, text, .. } => format!("{label}: {text}"),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(notes, ["Source: progress, a.jsonl", "Source read: a.jsonl to 1,200"]);
+}

@@ -11,6 +11,7 @@
 mod api;
 mod conversion;
 mod generated;
+mod parts;
 mod refused;
 mod rendering;
 mod samples;

@@ -27,7 +27,7 @@ fn check(form: MessageForm, request: &Value) -> Result<(), String> {
 }
 
 pub fn context(entries: Vec<ContextEntry>) -> Context {
-    Context { lane: None, entries }
+    Context { entries, ..Context::default() }
 }
 
 pub fn message(data: Payload) -> ContextEntry {

@@ -74,7 +74,7 @@ pub(super) fn tally_event(redactor: &Redactor, event: &Event) -> RedactionTally 
 
 /// Sets what a new session would inherit with a secret in it, where it has no value of its own.
 pub(super) fn redact_inherited(redactor: &Redactor, own: &mut SessionFields, like: &SessionFields) {
-    let inherited = NewSession { fields: SessionFields { key: None, ..like.clone() } };
+    let inherited = NewSession::from(SessionFields { key: None, ..like.clone() });
     let SessionFields { title, agent, model, labels, .. } =
         redact_session(redactor, inherited).fields;
     let texts = [

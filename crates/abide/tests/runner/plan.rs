@@ -273,7 +273,7 @@ fn cut_off(store: &Store, document: &TaskListDocument, plan: &TaskList, count: u
         parent,
         ..SessionFields::default()
     };
-    let session = store.create(NewSession { fields }).unwrap();
+    let session = store.create(NewSession::from(fields)).unwrap();
     let events = plan.events().unwrap();
     if count > 0 {
         session.append_all(events[..count].to_vec()).unwrap().wait().unwrap();

@@ -173,7 +173,7 @@ impl CheckpointOptions {
         let title = root.file_name().map(|name| format!("files of {}", name.to_string_lossy()));
         let workspace = Some(root.to_string_lossy().into_owned());
         let fields = SessionFields { title, workspace, ..SessionFields::default() };
-        let id = opened.make(NewSession { fields })?;
+        let id = opened.make(NewSession::from(fields))?;
         status(format_args!("Session {} (new)", id.short(SessionId::SHORT)));
         Ok(id)
     }

@@ -96,14 +96,12 @@ impl DemoStage {
         let workspace = dir.to_owned();
         let root = dir.join(crate::command_place::NAME);
         let store = Store::local(LocalStore::init(&root, LocalOptions::default())?);
-        let session = store.make(NewSession {
-            fields: SessionFields {
-                title: Some("Count words".to_owned()),
-                agent: Some("demo-agent".to_owned()),
-                workspace: Some(workspace.to_string_lossy().into_owned()),
-                ..SessionFields::default()
-            },
-        })?;
+        let session = store.make(NewSession::from(SessionFields {
+            title: Some("Count words".to_owned()),
+            agent: Some("demo-agent".to_owned()),
+            workspace: Some(workspace.to_string_lossy().into_owned()),
+            ..SessionFields::default()
+        }))?;
         let out = CommandOutput::stdout();
         let sentences = EventSentences::default();
         Ok(Self { workspace, store, session, pace, cancelled, out, sentences })

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use abide::{
-    Event, EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView,
-    context::Conversation,
+    EventRange, Kind, LaneId, MessageForm, Seq, SessionState, SessionView, context::Conversation,
 };
 use abide_wire::{export, export_called, export_finished};
 
@@ -13,7 +12,7 @@ use crate::command_output::status;
 use crate::error::CommandError;
 use crate::export_target::ExportTarget;
 
-/// Every live message of a lane in journal order, and the calls and results that were recorded only
+/// The newest version of every live message of a lane, in journal order, and the calls and results that were recorded only
 /// as tool use.
 pub(super) fn export_wire_messages(
     view: &SessionView,
@@ -31,7 +30,7 @@ pub(super) fn export_wire_messages(
         let message = event.kind == Kind::MESSAGE_ADDED && event.lane == *lane;
         let called = event.kind == Kind::TOOL_CALLED && shown.contains(&event.seq);
         let finished = event.kind == Kind::TOOL_FINISHED && shown.contains(&event.seq);
-        if !is_live(&state, &event) || !(message || called || finished) {
+        if !state.shows(&event) || !(message || called || finished) {
             continue;
         }
         let written = match &event.data {
@@ -64,10 +63,6 @@ pub(super) fn export_wire_messages(
     Ok(ExportOmissions { notes: events.notes().to_vec(), refused })
 }
 
-fn is_live(state: &SessionState, event: &Event) -> bool {
-    event.seq > state.core.seq || state.core.lineage.contains(event.seq)
-}
-
 /// The events of this lane that a model is shown.
 fn shown_to_model(
     view: &SessionView,
@@ -80,7 +75,7 @@ fn shown_to_model(
         let event = event?;
         there |= event.lane == *lane;
         // Everything is exported, even if it was summarised.
-        if is_live(state, &event) && event.kind != Kind::CONTEXT_COMPACTED {
+        if state.shows(&event) && event.kind != Kind::CONTEXT_COMPACTED {
             conversation.event(&event, &event.fact());
         }
     }

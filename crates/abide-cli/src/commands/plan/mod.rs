@@ -128,7 +128,7 @@ impl PlanArgs {
                 let workspace = surroundings.current_dir.to_string_lossy().into_owned();
                 let fields =
                     SessionFields { workspace: Some(workspace), ..SessionFields::default() };
-                opened.store.start_plan(&document, matched, NewSession { fields })?
+                opened.store.start_plan(&document, matched, NewSession::from(fields))?
             }
         };
         run_daily_cleanup(&opened, id);

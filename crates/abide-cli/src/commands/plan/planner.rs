@@ -99,7 +99,7 @@ impl<'a> Planner<'a> {
             source: Some(document.source()),
             ..SessionFields::default()
         };
-        let session = self.opened.make(NewSession { fields })?;
+        let session = self.opened.make(NewSession::from(fields))?;
         let request = format!("{REQUEST}\nThe schema:\n\n{ANSWER_SCHEMA}\nThe text:\n\n{text}");
         let mut wrong: Option<TaskListError> = None;
         for number in 1..=attempts {

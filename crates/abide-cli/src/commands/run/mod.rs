@@ -181,7 +181,7 @@ impl RunArgs {
             workspace: Some(surroundings.current_dir.to_string_lossy().into_owned()),
             ..SessionFields::default()
         };
-        opened.make(NewSession { fields })
+        opened.make(NewSession::from(fields))
     }
 
     /// Shows what would be run.

@@ -142,7 +142,7 @@ impl MatchedPlan {
         let workspace = surroundings.current_dir.to_string_lossy().into_owned();
         let fields =
             SessionFields { title, workspace: Some(workspace), ..SessionFields::default() };
-        Ok(opened.store.start_plan(&self.document, self.matched, NewSession { fields })?)
+        Ok(opened.store.start_plan(&self.document, self.matched, NewSession::from(fields))?)
     }
 
     /// The tasks as they would be, without recording anything.

@@ -99,7 +99,7 @@ impl TasksImportArgs {
         {
             let workspace = surroundings.current_dir.to_string_lossy().into_owned();
             let fields = SessionFields { workspace: Some(workspace), ..SessionFields::default() };
-            let id = opened.store.start_plan(&document, matched, NewSession { fields })?;
+            let id = opened.store.start_plan(&document, matched, NewSession::from(fields))?;
             run_daily_cleanup(opened, id);
             meaning.session = Some(id);
         }

@@ -8,8 +8,8 @@ use abide_maintain::{
     doctor_warning, interrupted_session, session_left_running,
 };
 use abide_model::{
-    Event, Finding, FindingPlace, FindingType, Lineage, Liveness, Repair, SessionId, SessionStatus,
-    Severity, StoreError, rewind_target,
+    Event, Finding, FindingPlace, FindingType, Lineage, Liveness, MessageRevisions, Repair,
+    SessionId, SessionStatus, Severity, StoreError, rewind_target,
 };
 use abide_transcript::{ParseReason, TranscriptChunks};
 
@@ -215,12 +215,16 @@ impl Doctor<'_> {
         let past = reader.past().map_err(store_error)?;
         let mark = reader.mark().map_err(store_error)?;
         let mut rewinds = Vec::new();
-        let mut note_rewind = |event: &Event| {
+        let mut revisions = MessageRevisions::default();
+        let mut note = |event: &Event| {
             rewinds.extend(rewind_target(event).map(|to| (event.seq, to)));
+            revisions.note(event);
         };
-        past.each_event(past.last(), &mut note_rewind).map_err(store_error)?;
+        past.each_event(past.last(), &mut note).map_err(store_error)?;
         rewinds.extend(lines.rewinds.iter().copied());
-        let mut rules = CheckedRules::new((self.rules)(), Lineage::at(lines.last, &rewinds));
+        revisions.extend(&lines.revisions);
+        let lineage = Lineage::at(lines.last, &rewinds);
+        let mut rules = CheckedRules::new((self.rules)(), lineage, revisions);
         let mut see = |event: &Event| rules.event(event);
         past.each_event(past.last(), &mut see).map_err(store_error)?;
         reader.each_own_event(lines.last, mark, &mut see).map_err(store_error)?;
