@@ -209,7 +209,7 @@ fn new_session(
         model: details.model,
         ..SessionFields::default()
     };
-    let new = NewSession { fields };
+    let new = NewSession { started, ..NewSession::from(fields) };
     Ok(Some(new.with_key(format!("{agent}/{}", found.id))))
 }
 

@@ -58,7 +58,7 @@ fn an_import_that_was_cut_off_after_any_event_is_finished() {
         home.write(story());
         // What a killed import leaves: the session, and the first of its events.
         let fields = SessionFields { agent: Some("claude".to_owned()), ..SessionFields::default() };
-        let new = NewSession { fields, ..NewSession::default() };
+        let new = NewSession::from(fields);
         let session = home.store.create_or_get(&format!("claude/{ID}"), new).unwrap();
         for event in made(&all).into_iter().take(cut) {
             let mut copy = NewEvent::new(event.kind.clone(), event.data.clone().unwrap());

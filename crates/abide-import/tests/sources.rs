@@ -3,7 +3,7 @@
 use std::fs;
 
 use abide::event::Fact;
-use abide::{Event, Kind, NewSession, SessionRef};
+use abide::{Event, Kind, SessionRef};
 use abide_import::ImportNews;
 use proptest::prelude::*;
 
@@ -280,12 +280,11 @@ fn subagents_and_other_files_of_a_session_belong_to_it() {
 }
 
 #[test]
-fn an_import_does_not_make_a_session_active_by_itself() {
+fn the_id_of_a_session_carries_its_start() {
     let home = AgentHome::new();
-    let own = home.store.make(NewSession::titled("own")).unwrap();
     home.write(conversation());
     let session = home.import_one();
-    assert_ne!(session, own);
+    assert_eq!(session.created().to_string(), "2026-01-02T03:04:05.000Z");
 }
 
 proptest! {
