@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use abide_model::{FileOp, FileTouch, NewEvent, Timestamp, Usage, UsageRecord};
+use abide_model::{
+    FileOp, FileTouch, NewEvent, Timestamp, ToolCall, ToolResult, Usage, UsageRecord,
+};
 use abide_wire::json::RawJsonFields;
 
 /// The most bytes of an id or of the name of a sort.
@@ -38,6 +40,12 @@ pub(crate) fn time_field(fields: &RawJsonFields<'_>, name: &str) -> Option<Times
 /// A file was read or changed.
 pub(crate) fn touched_event(path: String, op: FileOp, to: Option<String>) -> Option<NewEvent> {
     FileTouch { path, op, to, before: None, after: None }.try_into().ok()
+}
+
+/// A call was made, of which a message holds the arguments, and has ended.
+pub(crate) fn ended_call_events(name: &str, result: ToolResult) -> Vec<NewEvent> {
+    let called = ToolCall { observed: true, ..ToolCall::new(result.call.clone(), name) };
+    [NewEvent::try_from(called), NewEvent::try_from(result)].into_iter().flatten().collect()
 }
 
 /// Tokens were used; `None` where none were.

@@ -165,7 +165,7 @@ impl OpencodeOutput {
 /// A call of a tool, which is printed when it has ended.
 pub(super) struct OpencodeCall<'a> {
     pub(super) id: String,
-    name: String,
+    pub(super) name: String,
     pub(super) failed: bool,
     state: RawJsonFields<'a>,
     metadata: RawJsonFields<'a>,

@@ -34,6 +34,8 @@ enum ChatPart<'a> {
 /// The result of a call.
 pub(super) struct ChatResult {
     pub(super) call: String,
+    /// The tool.
+    pub(super) name: String,
     pub(super) ok: bool,
     pub(super) result: Option<Box<RawValue>>,
     /// What the call did to a file.
@@ -135,7 +137,8 @@ impl<'a> ChatMessage<'a> {
             let result = result.or_else(|| shown().map(|raw| raw.get().to_owned()));
             let name = call.decoded("name").unwrap_or_default();
             let file = gemini_tool_file(&name, call.get("args")).filter(|_| ok);
-            results.push(ChatResult { call: id.into_owned(), ok, result: raw(result), file });
+            let (call, name) = (id.into_owned(), name.into_owned());
+            results.push(ChatResult { call, name, ok, result: raw(result), file });
         }
         results
     }
@@ -149,7 +152,9 @@ impl<'a> ChatMessage<'a> {
             let body = response.get("response").and_then(|raw| RawJsonFields::of(raw.get()));
             let ok = body.is_none_or(|body| body.any("error").is_none());
             let result = result_of_parts(&self.content, &id);
-            results.push(ChatResult { call: id.into_owned(), ok, result: raw(result), file: None });
+            let name = response.decoded("name").unwrap_or_default().into_owned();
+            let (call, result) = (id.into_owned(), raw(result));
+            results.push(ChatResult { call, name, ok, result, file: None });
         }
         results
     }

@@ -1,13 +1,13 @@
 //! Reads the records of a chat, as Gemini CLI itself does when it resumes a session.
 
 use abide_model::{
-    CallId, EventLimits, FileTouch, Kind, LogRecord, NewEvent, Payload, ToolResult, Usage,
-    UsageRecord,
+    CallId, EventLimits, Kind, LogRecord, NewEvent, Payload, ToolResult, Usage, UsageRecord,
 };
 use abide_wire::json::{RawJsonFields, list};
 
 use super::chat_memory::ChatMemory;
 use super::chat_message::{ChatMessage, ChatResult};
+use crate::kept::record_fields::{ended_call_events, touched_event};
 use crate::kept::{
     ReadRecord, RecordMessage, RecordReader, RecordText, RewindPlace, SessionDetails,
 };
@@ -216,11 +216,7 @@ fn added(data: &str) -> Option<NewEvent> {
 }
 
 fn tell_result(result: ChatResult, events: &mut Vec<NewEvent>) {
-    let ChatResult { call, ok, result, file } = result;
-    let finished = ToolResult { call: CallId(call), ok, result };
-    events.extend(NewEvent::try_from(finished).ok());
-    if let Some((path, op)) = file {
-        let touched = FileTouch { path, op, to: None, before: None, after: None };
-        events.extend(NewEvent::try_from(touched).ok());
-    }
+    let ChatResult { call, name, ok, result, file } = result;
+    events.extend(ended_call_events(&name, ToolResult { call: CallId(call), ok, result }));
+    events.extend(file.and_then(|(path, op)| touched_event(path, op, None)));
 }

@@ -44,6 +44,7 @@ fn a_session_in_two_processes() {
     assert!(added[0].starts_with(r#"{"role":"user","content":"<session_context>"#));
     let finished = told_of(&lines, "tool.finished ");
     assert_eq!(finished.len(), 19);
+    assert_eq!(told_of(&lines, "tool.called ").len(), 19);
     let failed: Vec<_> = finished.iter().filter(|data| data.contains(r#""ok":false"#)).collect();
     assert_eq!(
         failed,
@@ -143,11 +144,13 @@ fn a_message_that_is_written_again_replaces_itself() {
             "session id=s1",
             r#"message {"role":"user","content":"go"}"#,
             r#"message {"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"replace","arguments":{"file_path":"a"}}]}"#,
+            r#"tool.called {"call":"c1","name":"replace","observed":true}"#,
             r#"tool.finished {"call":"c1","ok":true,"result":"done"}"#,
             r#"file.touched {"path":"a","op":"write"}"#,
             r#"usage.recorded {"id":"s1:g1","model":"m","input_tokens":11,"output_tokens":5,"cache_read_tokens":4,"cache_write_tokens":0,"reasoning_tokens":2,"cost_micros":0}"#,
             "session model=m",
             r#"message for g1 {"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"replace","arguments":{"file_path":"a"}},{"type":"tool_call","call":"c2","name":"replace","arguments":{"file_path":"b"}}]}"#,
+            r#"tool.called {"call":"c2","name":"replace","observed":true}"#,
             r#"tool.finished {"call":"c2","ok":false}"#,
             r#"usage.recorded {"id":"s1:g1","model":"m","input_tokens":0,"output_tokens":2,"cache_read_tokens":0,"cache_write_tokens":0,"reasoning_tokens":0,"cost_micros":0}"#,
             "session model=m",
@@ -158,13 +161,14 @@ fn a_message_that_is_written_again_replaces_itself() {
 #[test]
 fn a_result_is_told_once_wherever_it_comes_first() {
     let call = r#"{"id":"g1","type":"gemini","content":[{"functionCall":{"id":"c1","name":"x","args":{"a":1}}}]}"#;
-    let result = r#"{"id":"r1","type":"user","content":[{"functionResponse":{"id":"c1","response":{"output":"yes","more":1}}},{"inlineData":{"mimeType":"application/pdf","data":"QQ=="}}]}"#;
+    let result = r#"{"id":"r1","type":"user","content":[{"functionResponse":{"id":"c1","name":"x","response":{"output":"yes","more":1}}},{"inlineData":{"mimeType":"application/pdf","data":"QQ=="}}]}"#;
     let again = r#"{"id":"g1","type":"gemini","content":[{"functionCall":{"id":"c1","name":"x","args":{"a":1}}}],"toolCalls":[{"id":"c1","name":"x","args":{"a":1},"status":"error","resultDisplay":"no"}]}"#;
     let message = r#"message {"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"x","arguments":{"a":1}}]}"#;
     let told_first = r#"tool.finished {"call":"c1","ok":true,"result":[{"type":"text","text":"{\"output\":\"yes\",\"more\":1}"},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"QQ=="}}]}"#;
-    assert_eq!(told(&[call, result, again]), [message, told_first]);
+    let called = r#"tool.called {"call":"c1","name":"x","observed":true}"#;
+    assert_eq!(told(&[call, result, again]), [message, called, told_first]);
     let told_last = r#"tool.finished {"call":"c1","ok":false,"result":"no"}"#;
-    assert_eq!(told(&[call, again, result]), [message, told_last]);
+    assert_eq!(told(&[call, again, result]), [message, called, told_last]);
 }
 
 #[test]
@@ -262,11 +266,12 @@ fn what_goes_back_and_comes_again_has_its_result_again_but_not_its_tokens() {
     let lines = told(&[&user("a"), call, &set]);
     assert_eq!(lines.iter().filter(|line| line.starts_with("usage.recorded")).count(), 1);
     assert_eq!(
-        lines[4..],
+        lines[5..],
         [
             "back to the beginning",
             r#"message.added {"role":"user","content":"b"}"#,
             r#"message.added {"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"x","arguments":{}}]}"#,
+            r#"tool.called {"call":"c1","name":"x","observed":true}"#,
             r#"tool.finished {"call":"c1","ok":true}"#,
         ]
     );

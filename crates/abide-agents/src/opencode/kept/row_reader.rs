@@ -1,14 +1,13 @@
 //! Reads the rows of a session: the session's own, its messages, their parts, its to-dos. A row that was
 //! updated comes once more.
 
-use abide_model::{
-    CallId, FileOp, FileTouch, LogRecord, NewEvent, Timestamp, ToolResult, Usage, UsageRecord,
-};
+use abide_model::{CallId, FileOp, LogRecord, NewEvent, Timestamp, ToolResult};
 use abide_wire::json::{RawJsonFields, decode_string, list};
 use serde_json::value::RawValue;
 
 use super::super::output::{OpencodeCall, opencode_file, opencode_object, opencode_usage};
 use super::row_memory::{PartMark, RowMemory};
+use crate::kept::record_fields::{ended_call_events, touched_event, usage_event};
 use crate::kept::short_hash::short_hash;
 use crate::kept::{ReadRecord, RecordMessage, RecordReader, RecordText, RewindPlace};
 use crate::output::message::{blocks_message, call_block, text_block, thought_block};
@@ -132,7 +131,8 @@ impl RowReader {
             "file" => opencode_file(&part.data),
             "tool" => tool_block(part),
             "step-finish" if before.is_none() => {
-                tell_usage(part, &mut read.events);
+                let (id, model) = (part.message.clone(), part.model.clone());
+                read.events.extend(usage_event(id, model, opencode_usage(&part.data)));
                 None
             }
             "retry" if before.is_none() => {
@@ -167,18 +167,19 @@ impl RowReader {
         let Some(call) = OpencodeCall::of(&part.data) else { return false };
         let (ok, result) = (!call.failed, call.result());
         let files = if ok { call.files() } else { Vec::new() };
-        let finished = ToolResult { call: CallId(call.id), ok, result };
+        let result = ToolResult { call: CallId(call.id), ok, result };
         let state = opencode_object(&part.data, "state").unwrap_or_default();
         let time = opencode_object(&state, "time").unwrap_or_default();
-        if let Ok(mut event) = NewEvent::try_from(finished) {
+        let mut ended = ended_call_events(&call.name, result);
+        if let Some(event) = ended.last_mut() {
             event.occurred = millis(time.get("end"));
-            events.push(event);
         }
+        events.extend(ended);
         for (path, op) in files {
             if op != FileOp::Read {
                 self.memory.report_file(&part.message, &path);
             }
-            touch(path, op, events);
+            events.extend(touched_event(path, op, None));
         }
         true
     }
@@ -192,7 +193,7 @@ impl RowReader {
             }
             let path = decode_string(file.get());
             if self.memory.report_file(&part.message, &path) {
-                touch(path.into_owned(), FileOp::Write, events);
+                events.extend(touched_event(path.into_owned(), FileOp::Write, None));
             }
         }
     }
@@ -217,21 +218,6 @@ fn part_message(part: &PartRow<'_>, block: &str, mark: &mut PartMark) -> Option<
         replaces: Some(part.id.clone()).filter(|_| before != 0),
     })
     .filter(|_| before != hash)
-}
-
-/// Each step of an answer ends with what it used.
-fn tell_usage(part: &PartRow<'_>, events: &mut Vec<NewEvent>) {
-    let usage = opencode_usage(&part.data);
-    if usage == Usage::default() {
-        return;
-    }
-    let record = UsageRecord { id: Some(part.message.clone()), model: part.model.clone(), usage };
-    events.extend(NewEvent::try_from(record).ok());
-}
-
-fn touch(path: String, op: FileOp, events: &mut Vec<NewEvent>) {
-    let touched = FileTouch { path, op, to: None, before: None, after: None };
-    events.extend(NewEvent::try_from(touched).ok());
 }
 
 fn log(level: &str, error: &RawJsonFields<'_>, events: &mut Vec<NewEvent>) {

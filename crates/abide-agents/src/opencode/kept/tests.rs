@@ -40,6 +40,7 @@ fn a_session_in_two_processes() {
     assert!(users[1].starts_with(r#""\"Greet in Japanese"#));
     let finished = told_of(&lines, "tool.finished ");
     assert_eq!(finished.len(), 20);
+    assert_eq!(told_of(&lines, "tool.called ").len(), 20);
     let failed: Vec<_> = finished.iter().filter(|data| data.contains(r#""ok":false"#)).collect();
     assert_eq!(failed.len(), 2);
     assert!(failed[0].starts_with(r#"{"call":"call_05","ok":false,"result":{"exit_code":3,"#));
@@ -177,6 +178,7 @@ fn a_call_that_ends_later() {
         [
             r#"message of m1 {"role":"assistant","content":[{"type":"tool_call","call":"c1","name":"edit","arguments":{}}]}"#.to_owned(),
             format!("message of m1 for p1 {message}"),
+            r#"tool.called {"call":"c1","name":"edit","observed":true}"#.to_owned(),
             r#"tool.finished {"call":"c1","ok":true,"result":"done"}"#.to_owned(),
             r#"file.touched {"path":"a","op":"write"}"#.to_owned(),
         ]
@@ -184,7 +186,7 @@ fn a_call_that_ends_later() {
     let mut reader = opencode_reader(&records_file(None), None);
     let reads = read_records(&mut *reader, &[&part("p1", called), &part("p1", ended)]);
     assert_eq!(reads[0].occurred.unwrap().as_millis(), 5);
-    assert_eq!(reads[1].events[0].occurred.unwrap().as_millis(), 7);
+    assert_eq!(reads[1].events[1].occurred.unwrap().as_millis(), 7);
     assert_eq!((reads[0].id.as_deref(), reads[1].id.as_deref()), (Some("p1"), None));
 }
 
