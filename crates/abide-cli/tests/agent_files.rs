@@ -53,7 +53,10 @@ fn what_agents_keep_is_found_imported_searched_and_given_back() {
     assert_eq!(none.stdout(), "No sessions of agents were found\n");
     let text = write_session(&env, ID, 2);
     let planned = env.run(&["import", "--dry-run"]).success();
-    assert!(planned.stdout().starts_with("claude     1 session: 1 new, would read "), "{planned:?}");
+    assert!(
+        planned.stdout().starts_with("claude     1 session: 1 new, would read "),
+        "{planned:?}"
+    );
     assert!(env.run(&["ls", "-A"]).failure(1).stdout().is_empty(), "nothing was imported");
     let imported = env.run(&["import"]).success();
     assert!(imported.stdout().contains("1 session: 1 new, read "), "{imported:?}");
@@ -105,7 +108,12 @@ fn only_what_is_asked_for_is_imported() {
     let count = |args: &[&str]| {
         let report = env.run(&[&["import", "--dry-run", "--json"], args].concat()).success();
         let report = report.json_lines().remove(0);
-        report["agents"].as_array().unwrap().iter().map(|one| one["sessions"].as_u64().unwrap()).sum::<u64>()
+        report["agents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["sessions"].as_u64().unwrap())
+            .sum::<u64>()
     };
     assert_eq!(count(&[]), 2);
     assert_eq!(count(&["--project"]), 1);
@@ -171,8 +179,12 @@ fn an_import_that_is_killed_anywhere_is_finished_by_the_next() {
             (0..6).map(|number| format!("{number}1111111-2222-4333-8444-555555555555")).collect();
         let texts: Vec<String> = ids.iter().map(|id| write_session(&env, id, 60)).collect();
         for _ in 0..2 {
-            let mut child =
-                env.command(&["import"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut child = env
+                .command(&["import"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
             std::thread::sleep(std::time::Duration::from_micros(random.below(60_000)));
             let _ = child.kill();
             killed += u64::from(!child.wait().unwrap().success());

@@ -9,9 +9,11 @@
 mod database_rows;
 mod error;
 mod file_importer;
+mod file_reading;
 mod import_ledger;
 mod line_pieces;
 mod session_import;
+mod session_recording;
 mod session_sources;
 mod source_event;
 mod source_export;

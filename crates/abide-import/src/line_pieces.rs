@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_line_is_split_wherever_an_object_can_be_read() {
-        let cases: [(&[u8], &[(usize, &str)]); 10] = [
+        type Split = [(usize, &'static str)];
+        let cases: [(&[u8], &Split); 10] = [
             (b"{\"a\":1}", &[(0, "{\"a\":1}|")]),
             (b"{\"a\":1}\r", &[(0, "{\"a\":1}|\r")]),
             (b" {}  {} ", &[(0, "other  "), (1, "{}|  "), (5, "{}| ")]),

@@ -107,8 +107,10 @@ impl RecordIndex {
         Self { ids: HashMap::new(), complete: true }
     }
 
+    /// A record without a message does not take the place of the message of an earlier one.
     pub(crate) fn put(&mut self, id: String, seqs: RecordSeqs) {
-        self.ids.insert(id, seqs);
+        let message = seqs.message.or_else(|| self.ids.get(&id).and_then(|seqs| seqs.message));
+        self.ids.insert(id, RecordSeqs { message, ..seqs });
     }
 
     /// The events of a record. Looks through the session if this run has not recorded it.

@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use abide_agents::{AgentKind, KeptContent, KeptFile, KeptForm, KeptSessions, SessionDetails};
 
 use crate::ImportFilesError;
-use crate::database_rows::{list_sessions, open_copy, rows_of_session};
+use crate::database_rows::{DatabaseCopy, list_sessions, rows_of_session};
 use crate::import_ledger::FileStamp;
 use crate::line_pieces::{LinePiece, split_line};
 
@@ -64,8 +65,16 @@ pub(crate) struct FoundFile {
     pub(crate) stamp: FileStamp,
     /// The workspace, if not the records tell it.
     pub(crate) workspace: Option<String>,
-    /// It is the rows that this query gives, and not a file.
-    pub(crate) rows: Option<&'static str>,
+    /// It is the rows of a database, and not a file.
+    pub(crate) rows: Option<FoundRows>,
+}
+
+/// Rows of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundRows {
+    pub(crate) copy: Arc<DatabaseCopy>,
+    /// The query that gives them.
+    pub(crate) query: &'static str,
 }
 
 impl FoundSession {
@@ -74,9 +83,9 @@ impl FoundSession {
     pub fn workspace(&self) -> Option<PathBuf> {
         let kept = self.agent.kept_sessions()?;
         let told = self.files.iter().find_map(|file| {
-            file.workspace.clone().or_else(|| match file.rows {
-                Some(query) => {
-                    let rows = rows_of_session(&open_copy(&file.path).ok()?, query, &self.id);
+            file.workspace.clone().or_else(|| match &file.rows {
+                Some(found) => {
+                    let rows = rows_of_session(&found.copy, found.query, &self.id);
                     let mut reader = (kept.reader)(&file.kept, None);
                     rows.ok()?.iter().find_map(|row| reader.read(row).details.workspace)
                 }
@@ -102,7 +111,6 @@ impl SourceFinder {
             };
             let directory = (kept.directory)(&variable, &self.home);
             self.of_agent(
-                agent,
                 kept,
                 &directory,
                 &mut |session, file| {
@@ -128,7 +136,6 @@ impl SourceFinder {
 
     fn of_agent(
         &self,
-        agent: AgentKind,
         kept: &'static KeptSessions,
         directory: &Path,
         give: &mut dyn FnMut(String, FoundFile),
@@ -174,9 +181,10 @@ impl SourceFinder {
                 if !path.is_file() {
                     return;
                 }
-                let listed = open_copy(&path).and_then(|copy| list_sessions(&copy, sessions));
+                let listed = DatabaseCopy::of(&path)
+                    .and_then(|copy| Ok((list_sessions(&copy, sessions)?, Arc::new(copy))));
                 match listed {
-                    Ok(listed) => {
+                    Ok((listed, copy)) => {
                         for (id, changed) in listed {
                             for (name, query) in *tables {
                                 let stamp =
@@ -192,7 +200,7 @@ impl SourceFinder {
                                     path: path.clone(),
                                     stamp,
                                     workspace: None,
-                                    rows: Some(query),
+                                    rows: Some(FoundRows { copy: copy.clone(), query }),
                                 };
                                 give(id.clone(), file);
                             }
@@ -202,7 +210,6 @@ impl SourceFinder {
                 }
             }
         }
-        let _ = agent;
     }
 }
 
