@@ -30,6 +30,9 @@ pub(super) struct TaskSlot {
     pub(super) offered: u64,
     /// `None` for a leaf.
     pub(super) parts: Option<Box<TaskParts>>,
+    /// A recorded part of it stands above it, since its parents form a cycle. Nothing follows for it from
+    /// its parts.
+    pub(super) lost_part: bool,
     /// Tasks recorded as its parts while it does not exist.
     pub(super) orphans: Vec<TaskIndex>,
 }

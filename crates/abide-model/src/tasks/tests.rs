@@ -521,6 +521,25 @@ fn check(tree: &TaskTree, state: &SessionState) {
     }
 }
 
+/// The fold counts all recorded parts of a task, the tree those that stand below it.
+#[test]
+fn nothing_follows_from_the_parts_of_a_task_in_a_cycle_of_parents() {
+    let mut journal = Journal::default();
+    for (id, parent) in [("11", "5"), ("5", "11"), ("9", "5")] {
+        journal.fact(TaskCreated {
+            task: TaskId::from(id),
+            parent: Some(TaskId::from(parent)),
+            ..TaskCreated::default()
+        });
+    }
+    let mut tree = TaskTree::of(&journal.state.tasks);
+    for (id, status) in [("5", TaskStatus::Failed), ("9", TaskStatus::Complete)] {
+        assert_eq!(journal.status(&TaskId::from(id), status), None);
+        assert_eq!(tree.set_status(id, status), []);
+        check(&tree, &journal.state);
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Insert { parent: Option<u8>, depends: Vec<u8>, priority: i8 },

@@ -110,8 +110,9 @@ impl TaskTree {
             first = first.min(next);
             here = self.slot(next).and_then(|slot| slot.parent);
         }
-        if let Some(slot) = self.slots.get_mut(first) {
-            slot.parent = None;
+        let above = self.slots.get_mut(first).and_then(|slot| slot.parent.take());
+        if let Some(slot) = above.and_then(|above| self.slots.get_mut(above)) {
+            slot.lost_part = true;
         }
     }
 

@@ -432,7 +432,7 @@ impl TaskTree {
 
     /// The resulting change now that a part of it is done.
     fn change_when_finished(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
-        let slot = self.slot(at)?;
+        let slot = self.slot(at).filter(|slot| !slot.lost_part)?;
         let parts = slot.parts.as_ref()?;
         let over = parts.open() == 0 && !slot.node.status.is_done();
         let complete = parts.complete > 0;
@@ -441,7 +441,7 @@ impl TaskTree {
 
     /// The resulting change now that a part of it is not done.
     fn change_when_reopened(&self, at: TaskIndex) -> Option<(TaskIndex, TaskStatus)> {
-        let slot = self.slot(at)?;
+        let slot = self.slot(at).filter(|slot| !slot.lost_part)?;
         slot.node.status.is_done().then_some((at, TaskStatus::Planned))
     }
 }
