@@ -83,7 +83,7 @@ pub use fact::{
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use held_mark::{DifferentMarks, HeldMark, HeldMarks};
 pub use history::{
-    Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
+    ActivitySpan, Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
     Overview, OverviewUpdate, RunOutline, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES,
     TextDelta, TurnDelta, TurnEntry, TurnOpening, Word, folded_words, prompt_line,
     read_session_name, rewind_of, searchable_text, split_machine_text, words,

@@ -53,7 +53,7 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
                         seq: event.seq,
                         turn,
                         agent: None,
-                        at: event.at,
+                        at: event.time(),
                     };
                     files.insert((path, fact.op), touched);
                 }
@@ -69,7 +69,7 @@ fn entry(query: &HistoryQuery, id: SessionId, events: &[Event]) -> Option<Histor
                 kind: event.kind.clone(),
                 turn,
                 agent: None,
-                at: event.at,
+                at: event.time(),
                 live: overview.lineage.contains(event.seq),
                 excerpt: search.excerpt(&text, 160),
             });

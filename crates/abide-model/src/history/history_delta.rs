@@ -169,7 +169,7 @@ impl HistoryDelta {
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }
-                let started = TurnOpening { at: event.at, agent: fact.agent, role: fact.role };
+                let started = TurnOpening { at: event.time(), agent: fact.agent, role: fact.role };
                 self.turns
                     .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
             }
@@ -181,7 +181,7 @@ impl HistoryDelta {
             }
             Ok(Fact::TurnFinished(fact)) => {
                 if let Some(turn) = fact.turn.or(turn) {
-                    self.turns.entry(turn).or_default().finished = Some((event.at, fact.status));
+                    self.turns.entry(turn).or_default().finished = Some((event.time(), fact.status));
                 }
             }
             Ok(Fact::ToolCall(_)) => {
@@ -195,8 +195,8 @@ impl HistoryDelta {
                     self.bytes += path.len() + 64;
                     let entry = self.files.entry((path, fact.op));
                     let file =
-                        entry.or_insert(FileDelta { count: 0, seq: event.seq, turn, at: event.at });
-                    *file = FileDelta { count: file.count + 1, seq: event.seq, turn, at: event.at };
+                        entry.or_insert(FileDelta { count: 0, seq: event.seq, turn, at: event.time() });
+                    *file = FileDelta { count: file.count + 1, seq: event.seq, turn, at: event.time() };
                 }
             }
             Ok(Fact::SessionCreated(fact)) => self.agents.extend(fact.fields.agent),

@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure and derived from events. A store keeps it where it can be found quickly.
 
+mod activity_span;
 mod history_delta;
 mod name;
 mod open_turns;
@@ -12,6 +13,7 @@ mod search;
 mod text;
 mod words;
 
+pub use activity_span::ActivitySpan;
 pub use history_delta::{FileDelta, HistoryDelta, TextDelta, TurnDelta, TurnOpening};
 pub use name::{prompt_line, read_session_name};
 pub use open_turns::OpenTurns;

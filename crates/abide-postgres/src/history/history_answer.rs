@@ -185,7 +185,7 @@ impl HistoryReader {
                 seq,
                 turn: turn.map(|turn| TurnNumber(turn.unsigned_abs())),
                 agent: agent.clone().filter(|agent| !agent.is_empty()),
-                at: event.at,
+                at: event.time(),
                 live: session.overview.lineage.contains(seq),
                 excerpt: search.excerpt(&searchable_text(&event).unwrap_or_default(), EXCERPT),
                 kind: event.kind,

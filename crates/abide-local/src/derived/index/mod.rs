@@ -633,7 +633,7 @@ impl StoreIndex<'_> {
             seq,
             turn: turn.as_ref().map(|hit| hit.turn).or(event.turn),
             agent: turn.and_then(|hit| hit.agent),
-            at: event.at,
+            at: event.time(),
             live: session.overview.lineage.contains(seq),
             excerpt: search.excerpt(&searchable_text(&event).unwrap_or_default(), EXCERPT),
             kind: event.kind,
