@@ -1,7 +1,7 @@
 //! All that the rest of the code asks of an agent.
 
-use crate::invocation::{AgentProgram, PromptInput, PromptSlot};
 use crate::KeptSessions;
+use crate::invocation::{AgentProgram, PromptInput, PromptSlot};
 use crate::limits::LimitTexts;
 use crate::output::{EventOutputDecoder, OutputReader, PriorSession};
 

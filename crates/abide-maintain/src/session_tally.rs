@@ -29,7 +29,12 @@ impl SessionTally {
     /// The tally of a session before its first line.
     #[must_use]
     pub fn new(session: SessionId) -> Self {
-        Self { last: Seq::ZERO, last_used: session.created(), bytes: 0, activity: ActivitySpan::default() }
+        Self {
+            last: Seq::ZERO,
+            last_used: session.created(),
+            bytes: 0,
+            activity: ActivitySpan::default(),
+        }
     }
 
     /// Adds a line.

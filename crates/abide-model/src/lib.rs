@@ -76,16 +76,19 @@ pub use fact::{
     LimitObservation, LogRecord, Manifest, ManifestTask, Message, MessageBlock, MessageContent,
     ModelConfiguration, ParentReason, PermissionAnswered, PermissionAsked, PermissionOption,
     Recovery, ResourceSample, Rewind, RunEnd, RunStart, SessionCreated, SessionFields,
-    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange, TaskChange, TaskCreated,
-    TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange, Thinning, ToolCall, ToolResult,
-    TurnEnd, TurnRole, TurnStart, Usage, UsageRecord, WorkspaceCounts, WriterOpened, is_check,
+    SessionParent, SessionStatus, SourceDocument, SourceProgress, SourceRecord, StatusChange,
+    TaskChange, TaskCreated, TaskDependency, TaskListRecord, TaskStatus, TaskStatusChange,
+    Thinning, ToolCall, ToolResult, TurnEnd, TurnRole, TurnStart, Usage, UsageRecord,
+    WorkspaceCounts, WriterOpened, is_check,
 };
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use held_mark::{DifferentMarks, HeldMark, HeldMarks};
 pub use history::{
-    ActivitySpan, Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
-    Overview, OverviewUpdate, RunOutline, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES,
-    TextDelta, TurnDelta, TurnEntry, TurnOpening, Word, folded_words, prompt_line,
+    ActivitySpan, EventTraits, Excerpt, FileActivity, FileDelta, History, HistoryDelta,
+    HistoryEntry, HistoryQuery, OpenTurns, Overview, OverviewUpdate, PARTS_END, RunOutline, Search,
+    SearchError, SearchMatch, SearchRole, SearchTerm, SessionUsage, TEXT_BYTES, TextDelta,
+    TurnDelta, TurnEntry, TurnOpening, UsageEntry, UsageKey, UsageQuery, UsageReport, UsageSession,
+    WaitingCommands, Word, counted_usage, folded_parts, folded_words, prompt_line,
     read_session_name, rewind_of, searchable_text, split_machine_text, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};

@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_session_is_as_old_as_what_happened_in_it() {
-        let own = |lines: &[&str]| -> Vec<String> { lines.iter().map(|l| (*l).to_owned()).collect() };
+        let own =
+            |lines: &[&str]| -> Vec<String> { lines.iter().map(|l| (*l).to_owned()).collect() };
         // An ordinary session: from its creation to its last event, bookkeeping and all.
         assert_eq!(times(&own(&[CREATED, OPENED, SAID, CLOSED])), (1_000_000, 1_003_000));
         let mut read = own(&[CREATED, OPENED]);

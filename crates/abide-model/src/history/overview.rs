@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ActivitySpan;
+use super::{ActivitySpan, EventTraits, WaitingCommands};
 use crate::{
     Event, Fact, Kind, Lineage, OpenTurns, RunStart, Seq, SessionFields, SessionId, SessionStatus,
     Timestamp, Usage, WriterOpened,
@@ -65,6 +65,9 @@ pub struct Overview {
     /// Its last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunOutline>,
+    /// The shell calls that wait for their results.
+    #[serde(skip_serializing_if = "WaitingCommands::is_empty")]
+    pub commands: WaitingCommands,
     /// The live events.
     pub lineage: Lineage,
 }
@@ -140,6 +143,7 @@ impl Overview {
             created: self.created,
             updated: self.updated,
             activity: self.activity,
+            commands: self.commands.clone(),
             open,
             usage: self.usage.clone(),
             empty: self.empty,
@@ -152,6 +156,13 @@ impl Overview {
 
     /// Applies the next event.
     pub fn apply(&mut self, event: &Event) -> OverviewUpdate {
+        let traits = EventTraits::of(event, &self.commands);
+        self.apply_with(event, &traits)
+    }
+
+    /// Applies the next event, whose traits were read.
+    pub(super) fn apply_with(&mut self, event: &Event, traits: &EventTraits) -> OverviewUpdate {
+        self.commands.note(traits);
         self.seq = event.seq;
         self.note_time(event);
         self.lineage.extend(event.seq);
@@ -222,6 +233,8 @@ impl Overview {
 
     /// Applies an event that was rewound: only what never reverts.
     fn apply_dead(&mut self, event: &Event) {
+        let traits = EventTraits::of(event, &self.commands);
+        self.commands.note(&traits);
         self.seq = event.seq;
         self.note_time(event);
         self.empty &= event.kind.is_reserved();

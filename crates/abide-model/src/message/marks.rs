@@ -79,8 +79,7 @@ mod tests {
     #[test]
     fn a_mark_is_what_it_says_however_it_is_written() {
         let marks = |text: &str| Marks::of(&RawJsonFields::of(text).unwrap());
-        let both =
-            Marks { answer: Some("a".to_owned()), partial: true, ..Marks::default() };
+        let both = Marks { answer: Some("a".to_owned()), partial: true, ..Marks::default() };
         for text in [
             r#"{"role":"user","abide":{"answer":"a","partial":true}}"#,
             r#"{ "abide" : { "partial" : true , "answer" : "\u0061", "form": "new" } }"#,
