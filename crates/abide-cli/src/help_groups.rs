@@ -13,7 +13,7 @@ const GROUPS: [HelpGroup; 6] = [
     HelpGroup { heading: "Start", commands: &["run", "resume", "demo"] },
     HelpGroup {
         heading: "Look",
-        commands: &["ls", "search", "show", "status", "tail", "export", "share", "rename"],
+        commands: &["ls", "search", "show", "status", "usage", "tail", "export", "share", "rename"],
     },
     HelpGroup {
         heading: "Go back",

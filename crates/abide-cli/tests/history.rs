@@ -318,3 +318,52 @@ fn a_narrow_terminal_keeps_what_a_person_needs() {
         "{status}"
     );
 }
+
+#[test]
+fn a_search_asks_who_said_it_in_which_command_and_what_failed() {
+    let env = TestEnvironment::new();
+    let lines = [
+        r#"{"kind":"message.added","data":{"role":"user","content":"run parseRows"}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"cargo test parse_rows --no-verify"}}]}}"#,
+        r#"{"kind":"message.added","data":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"Exit code 101\nerror: src/parse.rs is broken"}]}}"#,
+        r#"{"kind":"message.added","data":{"role":"assistant","content":"I broke src/parse.rs"}}"#,
+    ];
+    env.record(&["--title", "Rows"], &lines).success();
+    let seqs = |args: &[&str]| -> Vec<u64> {
+        let done = env.run(&[&["search", "--json"], args].concat()).success();
+        let rows: Vec<Value> = serde_json::from_str(done.stdout()).unwrap();
+        let matches = rows.iter().filter_map(|row| row["matches"].as_array());
+        let mut seqs: Vec<u64> = matches.flatten().map(|m| m["seq"].as_u64().unwrap()).collect();
+        seqs.sort_unstable();
+        seqs
+    };
+    assert_eq!(seqs(&["rows", "--role", "user"]), [3]);
+    assert_eq!(seqs(&["src/parse.rs"]), [5, 6]);
+    assert_eq!(seqs(&["src/parse.rs", "--role", "tool"]), [5]);
+    assert_eq!(seqs(&["broke*", "--role", "assistant"]), [6]);
+    assert_eq!(seqs(&["--command", "rows"]), [4]);
+    assert_eq!(seqs(&["--command", "--no-verify"]), [4]);
+    assert_eq!(seqs(&["--command", "cargo test", "--error"]), [5]);
+    assert_eq!(seqs(&["--error"]), [5]);
+    assert_eq!(seqs(&["--error", "--command", "ls"]), Vec::<u64>::new());
+    assert_eq!(seqs(&["--error", "--since", "2100-01-01"]), Vec::<u64>::new());
+    let wrong = env.run(&["search", "--role", "nobody", "x"]).failure(2);
+    assert!(wrong.stderr.contains("user, assistant, tool"), "{wrong:?}");
+    let nothing = env.run(&["search"]).failure(2);
+    assert!(nothing.stderr.contains("<TEXT>"), "{nothing:?}");
+}
+
+#[test]
+fn what_happened_before_is_not_active_now() {
+    let env = TestEnvironment::new();
+    env.record(&["--title", "Now"], &SECOND).success();
+    let old = r#"{"kind":"message.added","occurred":"2026-01-02T03:04:05Z","data":{"role":"user","content":"Long ago"}}"#;
+    env.record(&["--title", "Then"], &[old]).success();
+    let rows = rows(&env, &[]);
+    let told = |row: &Value| row["title"].as_str().unwrap().to_owned();
+    assert_eq!(rows.iter().map(told).collect::<Vec<_>>(), ["Now", "Then"]);
+    assert_eq!(rows[1]["created"], "2026-01-02T03:04:05.000Z");
+    assert_eq!(rows[1]["updated"], "2026-01-02T03:04:05.000Z");
+    assert_eq!(titles(&env, &["--since", "1h"]), ["Now"]);
+    assert_eq!(titles(&env, &["--until", "2026-01-03"]), ["Then"]);
+}

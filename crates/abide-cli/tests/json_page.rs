@@ -294,6 +294,7 @@ fn outputs() -> Vec<(&'static str, Vec<Value>)> {
     add("abide ls", &["ls", "--json"]);
     add("abide ls", &["search", "--json", "hello"]);
     add("abide ls", &["ls", "--json", "--file", "a.rs"]);
+    add("abide usage", &["usage", "--json", "--check"]);
     add("abide status", &["status", "--json"]);
     add("abide status ID", &["status", id, "--json"]);
     add("abide status --disk", &["status", "--disk", "--json"]);

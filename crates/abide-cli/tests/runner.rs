@@ -78,6 +78,7 @@ mod syscalls;
 mod task_page;
 mod tasks;
 mod terminal;
+mod token_report;
 mod tour;
 mod usage;
 #[path = "../../abide-secrets/tests/runner/vendor_shapes.rs"]

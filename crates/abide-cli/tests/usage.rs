@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::environment::{HELLO, TestEnvironment, run};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "init",
     "new",
     "record",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 17] = [
     "export",
     "import",
     "status",
+    "usage",
     "doctor",
     "cleanup",
     "erase",

@@ -171,6 +171,8 @@ impl HistoryIndex {
             "SELECT 'turn', s.name, turn, agent, role, t.status, started, ended, tool_calls, decision, reason FROM turns t JOIN sessions s ON s.row = t.session",
             "SELECT 'open', s.name, lane, first, turn FROM open_turns o JOIN sessions s ON s.row = o.session",
             "SELECT 'file', s.name, p.path, op, count, seq, turn, at FROM files f JOIN sessions s ON s.row = f.session JOIN paths p ON p.row = f.path",
+            "SELECT 'usage', s.name, u.id, span, model, input, output, cache_read, cache_write, reasoning FROM usage u JOIN sessions s ON s.row = u.session",
+            "SELECT 'time', s.name, t.text & 4294967295, at FROM text_times t JOIN sessions s ON s.row = t.text >> 32",
             "SELECT 'word', s.name, v.term, v.doc & 4294967295, v.offset FROM words v JOIN sessions s ON s.row = v.doc >> 32",
         ];
         self.connection.execute_batch(

@@ -1,23 +1,16 @@
 //! Queries.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use abide_model::{
-    FileActivity, FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, TurnEntry,
-    TurnNumber, TurnRole,
+    FileActivity, FileOp, HistoryQuery, Overview, Seq, SessionId, Timestamp, TurnEntry, TurnNumber,
+    TurnRole,
 };
-use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
 use crate::history_index::overview_of;
-use crate::schema::{project_word, text_place};
 use crate::{HistoryIndex, IndexError};
-
-/// When a query is limited, only this many of the newest hits are ranked; older ones are ignored.
-/// Otherwise a word that occurs nearly everywhere would cost as much as it has occurrences.
-const RANKED: usize = 5_000;
 
 /// The result of a query.
 #[derive(Debug, Default)]
@@ -60,16 +53,6 @@ pub struct HitTurn {
     pub agent: Option<String>,
 }
 
-/// The most hits named for a session.
-const HITS: usize = 3;
-
-#[derive(Debug, Default)]
-struct SessionMatches {
-    best: f64,
-    count: u64,
-    hits: Vec<(f64, Seq)>,
-}
-
 impl HistoryIndex {
     /// The matching sessions of these projects, or of all if none is named.
     pub fn query_history(
@@ -82,13 +65,12 @@ impl HistoryIndex {
             self.fill_query_paths(wanted)?;
         }
         let (filter, values) = query_filter(query, projects);
-        let mut answer = match &query.search {
-            None => self.query_list(query, &filter, &values, limit)?,
-            Some(search) => {
-                let allowed =
-                    if filter.is_empty() { None } else { Some(self.query_rows(&filter, &values)?) };
-                self.query_matches(search, projects, allowed, limit)?
-            }
+        let mut answer = if query.is_search() {
+            let allowed =
+                if filter.is_empty() { None } else { Some(self.query_rows(&filter, &values)?) };
+            self.query_matches(query, projects, allowed, limit)?
+        } else {
+            self.query_list(query, &filter, &values, limit)?
         };
         if query.file.is_some() {
             for session in &mut answer.sessions {
@@ -173,96 +155,10 @@ impl HistoryIndex {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    fn query_matches(
+    pub(crate) fn queried_session(
         &self,
-        search: &Search,
-        projects: &[String],
-        allowed: Option<HashSet<i64>>,
-        limit: usize,
-    ) -> Result<IndexAnswer, IndexError> {
-        let ranked = if limit == usize::MAX { usize::MAX - 1 } else { RANKED };
-        let (found, cut) = self.query_hits(search, projects, allowed, ranked)?;
-        let mut ranked: Vec<(i64, SessionMatches)> = found.into_iter().collect();
-        ranked.sort_by(|(a_row, a), (b_row, b)| {
-            a.best.total_cmp(&b.best).then(b.count.cmp(&a.count)).then(b_row.cmp(a_row))
-        });
-        let mut answer = IndexAnswer { cut, ..IndexAnswer::default() };
-        let mut find = self
-            .connection
-            .prepare_cached("SELECT name, id, overview, files FROM sessions WHERE row = ?1")?;
-        let mut known = self.connection.prepare_cached("SELECT 1 FROM sessions WHERE row = ?1")?;
-        for (row, found) in ranked {
-            if answer.sessions.len() >= limit {
-                // A session that was removed has left its words behind.
-                answer.more += u64::from(known.exists([row])?);
-                continue;
-            }
-            let session = find.query_row([row], |row| Ok(self.queried_session(row))).optional()?;
-            if let Some(mut session) = session.transpose()?.flatten() {
-                session.hits = found.hits.iter().map(|(_, seq)| *seq).collect();
-                session.hit_count = found.count;
-                answer.sessions.push(session);
-            }
-        }
-        Ok(answer)
-    }
-
-    /// The hits, by session.
-    fn query_hits(
-        &self,
-        search: &Search,
-        projects: &[String],
-        allowed: Option<HashSet<i64>>,
-        most: usize,
-    ) -> Result<(HashMap<i64, SessionMatches>, bool), IndexError> {
-        let filter = if let Some(allowed) = allowed {
-            let allowed = Arc::new(allowed);
-            self.connection.create_scalar_function(
-                "allowed",
-                1,
-                FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY,
-                move |context| Ok(allowed.contains(&text_place(context.get(0)?).0)),
-            )?;
-            "AND allowed(rowid)"
-        } else {
-            ""
-        };
-        // To weigh a prefix, FTS5 would gather all its words a second time. Such a search is ranked
-        // by the number of hits.
-        let begun = search.terms().iter().any(|term| term.prefix);
-        let rank = if begun { "0.0" } else { "bm25(texts, 1.0, 0.0)" };
-        let sql = format!(
-            "SELECT rowid, {rank} FROM texts WHERE texts MATCH ?1 {filter}
-             ORDER BY rowid DESC LIMIT ?2"
-        );
-        let mut find = self.connection.prepare(&sql)?;
-        let mut rows = find.query(params![
-            to_fts5(search, projects),
-            i64::try_from(most).map_or(-1, |most| most + 1)
-        ])?;
-        let mut found: HashMap<i64, SessionMatches> = HashMap::new();
-        let mut count = 0;
-        while let Some(row) = rows.next()? {
-            count += 1;
-            if count > most {
-                break;
-            }
-            let (session, seq) = text_place(row.get(0)?);
-            let score: f64 = row.get(1)?;
-            let entry = found.entry(session).or_default();
-            entry.count += 1;
-            entry.best = entry.best.min(score);
-            // Keep the best few. Rows come newest first, so among equals the newest stays first.
-            let at = entry.hits.partition_point(|(other, _)| *other <= score);
-            if at < HITS {
-                entry.hits.insert(at, (score, Seq(seq)));
-                entry.hits.truncate(HITS);
-            }
-        }
-        Ok((found, count > most))
-    }
-
-    fn queried_session(&self, row: &Row<'_>) -> Result<Option<IndexedSession>, IndexError> {
+        row: &Row<'_>,
+    ) -> Result<Option<IndexedSession>, IndexError> {
         let name: String = row.get(0)?;
         let id: String = row.get(1)?;
         let overview: String = row.get(2)?;
@@ -390,7 +286,7 @@ impl HistoryIndex {
     }
 }
 
-fn query_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(crate) fn query_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::unsigned_abs)
 }
 
@@ -404,7 +300,7 @@ fn queried_file_op(name: &str) -> FileOp {
 }
 
 /// The query's filters as SQL, with the values to bind.
-fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) {
+pub(crate) fn query_filter(query: &HistoryQuery, projects: &[String]) -> (String, Vec<Value>) {
     let mut parts: Vec<String> = Vec::new();
     let mut values = Vec::new();
     if !projects.is_empty() {
@@ -471,21 +367,6 @@ fn list_sql(query: &HistoryQuery, filter: &str) -> String {
              CROSS JOIN sessions ON row = top
          ORDER BY updated DESC, row DESC"
     )
-}
-
-/// The search as an FTS5 query: every word is quoted, so nothing in it is an operator.
-fn to_fts5(search: &Search, projects: &[String]) -> String {
-    let term = |term: &abide_model::SearchTerm| {
-        let star = if term.prefix { " *" } else { "" };
-        format!("\"{}\"{star}", term.words.join(" "))
-    };
-    let mut parts: Vec<String> = search.terms().iter().map(term).collect();
-    if !projects.is_empty() {
-        let words: Vec<String> =
-            projects.iter().map(|project| format!("\"{}\"", project_word(project))).collect();
-        parts.push(format!("({})", words.join(" OR ")));
-    }
-    parts.join(" AND ")
 }
 
 #[cfg(test)]

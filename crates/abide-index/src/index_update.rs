@@ -25,6 +25,7 @@ impl<'a> IndexUpdate<'a> {
         }
         let row = self.row(delta, place)?;
         self.texts(row, delta)?;
+        self.usage(row, delta)?;
         for (turn, change) in &delta.turns {
             self.turn(row, turn.0, change)?;
         }
@@ -77,9 +78,15 @@ impl<'a> IndexUpdate<'a> {
                 "DELETE FROM turns WHERE session = ?1",
                 "DELETE FROM open_turns WHERE session = ?1",
                 "DELETE FROM files WHERE session = ?1",
+                "DELETE FROM usage WHERE session = ?1",
                 "DELETE FROM sessions WHERE row = ?1",
             ] {
                 self.transaction.prepare_cached(sql)?.execute([row])?;
+            }
+            if let (Some(first), Some(after)) = (text_number(row, 0), text_number(row + 1, 0)) {
+                self.transaction
+                    .prepare_cached("DELETE FROM text_times WHERE text >= ?1 AND text < ?2")?
+                    .execute([first, after])?;
             }
         }
         Ok(())
@@ -145,14 +152,48 @@ impl<'a> IndexUpdate<'a> {
     }
 
     fn texts(&self, row: i64, delta: &HistoryDelta) -> Result<(), IndexError> {
-        let mut put = self
+        let mut put = self.transaction.prepare_cached(
+            "INSERT INTO texts (rowid, text, parts, traits) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        let mut time = self
             .transaction
-            .prepare_cached("INSERT INTO texts (rowid, text, project) VALUES (?1, ?2, ?3)")?;
+            .prepare_cached("INSERT OR REPLACE INTO text_times (text, at) VALUES (?1, ?2)")?;
         let project = delta.overview.fields.project_id.as_deref().map(project_word);
         for text in &delta.texts {
             if let Some(number) = text_number(row, text.seq.0) {
-                put.execute(params![number, text.words, project])?;
+                let traits = match &project {
+                    Some(project) => format!("{project} {}", text.traits),
+                    None => text.traits.clone(),
+                };
+                put.execute(params![number, text.words, text.parts, traits])?;
+                time.execute(params![number, text.at.as_millis()])?;
             }
+        }
+        Ok(())
+    }
+
+    fn usage(&self, session: i64, delta: &HistoryDelta) -> Result<(), IndexError> {
+        let mut put = self.transaction.prepare_cached(
+            "INSERT INTO usage
+                 (id, session, span, model, input, output, cache_read, cache_write, reasoning)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT DO UPDATE SET
+                 input = input + ?5, output = output + ?6,
+                 cache_read = cache_read + ?7,
+                 cache_write = cache_write + ?8, reasoning = reasoning + ?9",
+        )?;
+        for (key, usage) in &delta.usage {
+            put.execute(params![
+                key.id,
+                session,
+                key.span,
+                key.model,
+                usage_number(usage.input_tokens),
+                usage_number(usage.output_tokens),
+                usage_number(usage.cache_read_tokens),
+                usage_number(usage.cache_write_tokens),
+                usage_number(usage.reasoning_tokens)
+            ])?;
         }
         Ok(())
     }
@@ -230,4 +271,10 @@ impl<'a> IndexUpdate<'a> {
 
 fn update_number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A count of tokens, bounded so that a hundred thousand of them can be added.
+fn usage_number(count: u64) -> i64 {
+    const MOST: u64 = 1 << 46;
+    i64::try_from(count.min(MOST)).unwrap_or(i64::MAX)
 }

@@ -30,7 +30,9 @@
 mod error;
 mod history_index;
 mod index_query;
+mod index_search;
 mod index_update;
+mod index_usage;
 mod schema;
 
 pub use error::IndexError;

@@ -2,12 +2,13 @@
 //!
 //! Texts are not stored, only their words: the text of a hit is read from the journal. A text's row
 //! id combines its session's row and its event's seq, so no table maps texts to events, and the
-//! newest texts come last.
+//! newest texts come last. Beside its words, a text has the parts of its words, and words that no text
+//! contains: for its project, for who said it and what failed, and for commands.
 
 /// The SQLite application id, "abid".
 pub(crate) const APPLICATION: i32 = 0x6162_6964;
 /// The version of the tables and their contents.
-pub(crate) const VERSION: i32 = 5;
+pub(crate) const VERSION: i32 = 6;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (
@@ -84,7 +85,24 @@ CREATE TABLE files (
     PRIMARY KEY (session, path, op)
 ) WITHOUT ROWID;
 CREATE INDEX files_by_path ON files (path, session);
-CREATE VIRTUAL TABLE texts USING fts5 (text, project, content='', tokenize='ascii');
+CREATE TABLE usage (
+    id TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    span INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    PRIMARY KEY (id, session, span, model)
+) WITHOUT ROWID;
+CREATE INDEX usage_by_session ON usage (session);
+CREATE TABLE text_times (
+    text INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL
+);
+CREATE VIRTUAL TABLE texts USING fts5 (text, parts, traits, content='', tokenize='ascii');
 ";
 
 /// A project's id as a single token that no text contains: every character that is not a letter or

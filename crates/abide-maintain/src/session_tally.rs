@@ -1,28 +1,40 @@
 //! When a session was last used and how large it is, told by its own lines.
 
 use abide_journal::JournalLine;
-use abide_model::{Fact, Kind, Seq, SessionId, SessionStatus, Timestamp};
+use abide_model::{ActivitySpan, Fact, Kind, Seq, SessionId, SessionStatus, Timestamp};
 
 /// Maintenance events, which do not count as use of a session.
-const UPKEEP: [Kind; 4] =
-    [Kind::WRITER_OPENED, Kind::WRITER_CLOSED, Kind::CHECKPOINT_THINNED, Kind::PAYLOAD_ERASED];
+const UPKEEP: [Kind; 5] = [
+    Kind::WRITER_OPENED,
+    Kind::WRITER_CLOSED,
+    Kind::CHECKPOINT_THINNED,
+    Kind::PAYLOAD_ERASED,
+    Kind::SOURCE_READ,
+];
 
 /// What the lines of a session come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionTally {
     /// The last event.
     pub last: Seq,
-    /// The time of the last event that is not of maintenance; at first, of its creation.
+    /// The time of the last event that is not of maintenance; at first, of its creation. Where its
+    /// events say when they happened, that of its last activity.
     pub last_used: Timestamp,
     /// The bytes of its payloads and what its checkpoints stored.
     pub bytes: u64,
+    activity: ActivitySpan,
 }
 
 impl SessionTally {
     /// The tally of a session before its first line.
     #[must_use]
     pub fn new(session: SessionId) -> Self {
-        Self { last: Seq::ZERO, last_used: session.created(), bytes: 0 }
+        Self {
+            last: Seq::ZERO,
+            last_used: session.created(),
+            bytes: 0,
+            activity: ActivitySpan::default(),
+        }
     }
 
     /// Adds a line.
@@ -31,6 +43,10 @@ impl SessionTally {
         let Some(head) = line.head() else { return };
         if !UPKEEP.contains(&head.kind) {
             self.last_used = self.last_used.max(head.at);
+            self.activity.add(&head.kind, head.at, head.occurred);
+            if let Some((_, last)) = self.activity.dated() {
+                self.last_used = last;
+            }
         }
         for object in line.objects() {
             self.bytes = self.bytes.saturating_add(object.size);

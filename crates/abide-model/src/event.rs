@@ -36,6 +36,12 @@ pub struct Event {
 }
 
 impl Event {
+    /// When it happened: by the caller's clock, if it says so, but never after it was recorded.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        self.occurred.map_or(self.at, |occurred| occurred.min(self.at))
+    }
+
     /// The data as the typed fact of this kind.
     pub fn fact(&self) -> Result<Fact, FactError> {
         match &self.data {

@@ -85,9 +85,11 @@ pub use fact::{
 pub use finding::{Finding, FindingPlace, FindingType, Repair, RepairCommand, Severity};
 pub use held_mark::{DifferentMarks, HeldMark, HeldMarks};
 pub use history::{
-    Excerpt, FileActivity, FileDelta, History, HistoryDelta, HistoryEntry, HistoryQuery, OpenTurns,
-    Overview, OverviewUpdate, RunOutline, Search, SearchError, SearchMatch, SearchTerm, TEXT_BYTES,
-    TextDelta, TurnDelta, TurnEntry, TurnOpening, Word, folded_words, prompt_line,
+    ActivitySpan, EventTraits, Excerpt, FileActivity, FileDelta, History, HistoryDelta,
+    HistoryEntry, HistoryQuery, OpenTurns, Overview, OverviewUpdate, PARTS_END, RunOutline, Search,
+    SearchError, SearchMatch, SearchRole, SearchTerm, SessionUsage, TEXT_BYTES, TextDelta,
+    TurnDelta, TurnEntry, TurnOpening, UsageEntry, UsageKey, UsageQuery, UsageReport, UsageSession,
+    WaitingCommands, Word, counted_usage, folded_parts, folded_words, prompt_line,
     read_session_name, rewind_of, searchable_text, split_machine_text, words,
 };
 pub use id::{CallId, Epoch, IdError, LaneId, ObjectHash, Seq, SessionId, TaskId, TurnNumber};

@@ -240,12 +240,18 @@ impl Payload {
 
     /// Visits every string value in order, verbatim and with quotes, together with the name of its
     /// field. A string in an array has the name of the array's field. Names are not unescaped.
-    pub fn each_string(&self, mut visit: impl FnMut(&str, &str)) {
+    pub fn each_string(&self, visit: impl FnMut(&str, &str)) {
+        self.each_string_outside("", visit);
+    }
+
+    /// Like [`Payload::each_string`], without what is in the top-level field of this name.
+    pub fn each_string_outside(&self, left_out: &str, mut visit: impl FnMut(&str, &str)) {
         let bytes = self.0.as_bytes();
         // Names of the open fields; an array has the name of the field it is in.
         let mut open: Vec<(bool, &str)> = Vec::new();
         let mut name = "";
         let mut key_next = false;
+        let mut is_left_out = false;
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match byte {
@@ -255,7 +261,10 @@ impl Payload {
                     if key_next {
                         name = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
                         key_next = false;
-                    } else {
+                        if open.len() == 1 {
+                            is_left_out = !left_out.is_empty() && name == left_out;
+                        }
+                    } else if !is_left_out {
                         visit(name, raw);
                     }
                     at = end;

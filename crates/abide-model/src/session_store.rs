@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::{
     AppendError, Digest, Epoch, Event, HeldMark, History, HistoryQuery, InputError, LaneId,
     LaneState, NewEvent, Objects, Seq, SessionCore, SessionFields, SessionId, SessionParent,
-    SessionRef, SessionState, Ticket, Timestamp,
+    SessionRef, SessionState, Ticket, Timestamp, UsageQuery, UsageReport,
 };
 
 /// What an acknowledged event survives.
@@ -440,6 +440,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn list(&self) -> Result<Vec<SessionSummary>, StoreError>;
     /// The sessions that match the query. Covers every event acknowledged before the call.
     fn history(&self, query: &HistoryQuery) -> Result<History, StoreError>;
+    /// The tokens that were spent. Covers every event acknowledged before the call.
+    fn usage(&self, query: &UsageQuery) -> Result<UsageReport, StoreError>;
     /// Opens a session for writing. Waits up to `wait` for another writer to release it.
     fn write(
         &self,

@@ -21,7 +21,7 @@ use crate::lease;
 use crate::postgres_store::{PostgresStore, session_id};
 
 /// Tables derived from events.
-const DERIVED: [&str; 6] = ["snapshot", "page", "said", "turn", "touched", "overview"];
+const DERIVED: [&str; 7] = ["snapshot", "page", "said", "turn", "touched", "spent", "overview"];
 
 impl PostgresStore {
     /// Erases the data of the events of an erasure, all of which must be the session's own, and

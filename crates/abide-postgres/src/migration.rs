@@ -14,6 +14,7 @@ const STEPS: &[(&str, &str)] = &[
     ("erased", include_str!("../migrations/0005_erased.sql")),
     ("collections", include_str!("../migrations/0006_collections.sql")),
     ("quarantine", include_str!("../migrations/0007_quarantine.sql")),
+    ("finding", include_str!("../migrations/0008_finding.sql")),
 ];
 
 /// The version of the tables that this program knows.

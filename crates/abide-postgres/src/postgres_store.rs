@@ -7,7 +7,8 @@ use abide_journal::{Environment, IntakeSalts, JournalLine, Sum};
 use abide_model::{
     CollectableObjects, CreatedSession, Epoch, History, HistoryQuery, Kind, NewSession, Objects,
     ParentReason, Seq, SessionCreated, SessionFields, SessionId, SessionParent, SessionReader,
-    SessionRef, SessionSummary, SessionWriter, Store, StoreError, Timestamp,
+    SessionRef, SessionSummary, SessionWriter, Store, StoreError, Timestamp, UsageQuery,
+    UsageReport,
 };
 use deadpool_postgres::Object;
 use uuid::Uuid;
@@ -678,6 +679,12 @@ impl Store for PostgresStore {
         let projects = if query.all_projects { &[] } else { self.options.projects.as_slice() };
         let asker = self.asker(projects);
         self.server.block(asker.history(query.clone()))
+    }
+
+    fn usage(&self, query: &UsageQuery) -> Result<UsageReport, StoreError> {
+        let projects = if query.all_projects { &[] } else { self.options.projects.as_slice() };
+        let asker = self.asker(projects);
+        self.server.block(asker.usage(query.clone()))
     }
 
     fn write(

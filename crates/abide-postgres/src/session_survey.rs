@@ -159,9 +159,11 @@ impl SessionOutline {
         let overview = overview.and_then(|json| overview_of(&json).ok());
         let known = overview.is_some() && (last_used.is_some() || whole);
         let overview = overview.unwrap_or_default();
+        // Where its events say when they happened, the last of them need not be the latest.
+        let dated = overview.activity.dated().map(|(_, last)| last);
         let facts = SessionFacts {
             id,
-            last_used: last_used.unwrap_or_default().max(id.created()),
+            last_used: dated.unwrap_or(last_used.unwrap_or_default().max(id.created())),
             status: status_at_cleanup(overview.status, overview.writing, !self.held),
             bytes: 0,
             parent: self.parent,

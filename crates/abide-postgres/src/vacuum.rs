@@ -10,7 +10,7 @@ use crate::error::ServerError;
 use crate::postgres_store::PostgresStore;
 
 /// Tables that hold what was recorded, or what is derived from it.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "event",
     "object",
     "snapshot",
@@ -18,6 +18,7 @@ const TABLES: [&str; 10] = [
     "said",
     "turn",
     "touched",
+    "spent",
     "overview",
     "path",
     "quarantine",

@@ -23,7 +23,7 @@ pub use abide_model::block_on;
 pub use acp_client::{AcpClient, Answering};
 pub use cut_proxy::{CutProxy, Direction};
 pub use fault_run::{FaultRun, FaultSize};
-pub use history::plain_history;
+pub use history::{plain_history, plain_usage};
 pub use memory::MemoryStore;
 pub use password_thief::PasswordThief;
 pub use postgres::{

@@ -11,12 +11,13 @@ use abide_model::{
     Kind, LaneId, LaneState, Lineage, NewEvent, NewSession, Objects, ParentReason, Payload,
     ReadDirection, ReadFinding, Seq, SessionCore, SessionCreated, SessionFields, SessionId,
     SessionParent, SessionReader, SessionRef, SessionState, SessionSummary, SessionWriter, Store,
-    StoreError, Ticket, TicketAcknowledger, Timestamp, WriterHolder, WriterOpened, made_behind,
+    StoreError, Ticket, TicketAcknowledger, Timestamp, UsageQuery, UsageReport, WriterHolder,
+    WriterOpened, made_behind,
 };
 
 use abide_workspace::MemoryObjects;
 
-use crate::{Random, plain_history};
+use crate::{Random, plain_history, plain_usage};
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -265,6 +266,14 @@ impl Store for MemoryStore {
         let ours = inner.sessions.iter().filter(|(_, kept)| kept.is_of(projects));
         let sessions = ours.map(|(id, kept)| (*id, kept.events.as_slice()));
         Ok(plain_history(query, sessions))
+    }
+
+    fn usage(&self, query: &UsageQuery) -> Result<UsageReport, StoreError> {
+        let inner = self.lock();
+        let projects = if query.all_projects { &[] } else { self.2.as_slice() };
+        let all = inner.sessions.iter();
+        let all = all.map(|(id, kept)| (*id, kept.events.as_slice(), kept.is_of(projects)));
+        Ok(plain_usage(query, all))
     }
 
     fn write(

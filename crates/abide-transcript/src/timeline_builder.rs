@@ -219,7 +219,7 @@ impl TimelineBuilder {
                 if self.turns.len() >= REMEMBERED {
                     self.turns.pop_front();
                 }
-                self.turns.push_back((number, event.at.as_millis()));
+                self.turns.push_back((number, event.time().as_millis()));
                 EntryBody::TurnStarted { number, agent: start.agent, role: start.role }
             }
             Some(Fact::TurnFinished(end)) => {
@@ -229,7 +229,7 @@ impl TimelineBuilder {
                 EntryBody::TurnFinished {
                     number: turn,
                     status: end.status,
-                    millis: began.map(|(_, began)| event.at.as_millis() - began),
+                    millis: began.map(|(_, began)| (event.time().as_millis() - began).max(0)),
                     usage: end.usage,
                 }
             }
@@ -454,7 +454,7 @@ impl TimelineBuilder {
             !std::mem::replace(seen, true)
         });
         if told {
-            let start = frame.event.at;
+            let start = frame.event.time();
             let at = self.waiting_call(&call.call, lane, frame.rewound);
             if let Some(waiting) = at.and_then(|at| self.waiting.get_mut(at))
                 && let EntryBody::Call(waiting_call) = &mut waiting.item.what
@@ -534,7 +534,7 @@ impl TimelineBuilder {
                 waiting.until = ReleaseCondition::Now;
                 waiting.ended = true;
                 waiting.item.events.push(event.seq);
-                let millis = event.at.as_millis() - waiting.item.at.as_millis();
+                let millis = (event.time().as_millis() - waiting.item.at.as_millis()).max(0);
                 let bytes = std::mem::take(&mut frame.bytes);
                 waiting.bytes += bytes;
                 self.bytes += bytes;
@@ -573,7 +573,7 @@ impl TimelineBuilder {
         let item = TimelineEntry {
             seq: event.seq,
             events: Vec::new(),
-            at: event.at,
+            at: event.time(),
             place,
             lane: event.lane.clone(),
             lane_title,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use abide_model::{
     Event, EventPage, EventRange, History, HistoryQuery, NewEvent, NewSession, Seq, SessionId,
-    SessionRef, SessionState, SessionSummary, Ticket,
+    SessionRef, SessionState, SessionSummary, Ticket, UsageQuery, UsageReport,
 };
 use blocking::unblock;
 
@@ -88,6 +88,12 @@ impl AsyncStore {
     pub async fn history(&self, query: HistoryQuery) -> Result<History, Error> {
         let store = self.0.clone();
         unblock(move || store.history(&query)).await
+    }
+
+    /// See [`crate::Store::usage`].
+    pub async fn usage(&self, query: UsageQuery) -> Result<UsageReport, Error> {
+        let store = self.0.clone();
+        unblock(move || store.usage(&query)).await
     }
 
     /// See [`crate::Store::sessions`].

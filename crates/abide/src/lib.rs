@@ -73,6 +73,7 @@ mod summary;
 pub mod tasks;
 mod tokenizer;
 mod undo_history;
+mod usage_recount;
 mod workspace_lock;
 
 #[cfg(feature = "shared")]
@@ -145,7 +146,8 @@ pub mod history {
     pub use abide_local::{IndexProgress, IndexProgressCallback};
     pub use abide_model::{
         Excerpt, FileActivity, History, HistoryEntry, Overview, RunOutline, Search, SearchError,
-        SearchMatch,
+        SearchMatch, SearchRole, SessionUsage, UsageEntry, UsageQuery, UsageReport, UsageSession,
+        counted_usage,
     };
 }
 

@@ -14,7 +14,8 @@ use abide_local::{
 };
 use abide_model::{
     History, HistoryQuery, NewSession, ObjectHash, Objects, Retention, Seq, SessionFields,
-    SessionId, SessionRef, SessionSummary, SessionWriter, StoreError, Timestamp,
+    SessionId, SessionRef, SessionSummary, SessionWriter, StoreError, Timestamp, UsageQuery,
+    UsageReport,
 };
 use abide_secrets::Redactor;
 use abide_workspace::Policy;
@@ -536,6 +537,11 @@ impl Store {
     /// The sessions that match, with the positions of the search matches.
     pub fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
         Ok(self.inner.history(query)?)
+    }
+
+    /// The tokens that were spent, by session, time and model.
+    pub fn usage(&self, query: &UsageQuery) -> Result<UsageReport, Error> {
+        Ok(self.inner.usage(query)?)
     }
 
     /// Every session, newest first.

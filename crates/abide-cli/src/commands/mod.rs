@@ -36,6 +36,7 @@ mod store;
 mod tail;
 mod tasks;
 mod undo;
+mod usage;
 
 pub(crate) use self::overview::OverviewArgs;
 use crate::command_context::CommandContext;
@@ -54,6 +55,7 @@ pub(crate) enum AbideCommand {
     Show(show::ShowArgs),
     Context(context::ContextArgs),
     Compact(compact::CompactArgs),
+    Usage(usage::UsageArgs),
     Tail(tail::TailArgs),
     Run(run::RunArgs),
     Plan(plan::PlanArgs),
@@ -108,6 +110,7 @@ impl AbideCommand {
             Self::Show(show) => show.run(surroundings),
             Self::Context(context) => context.run(surroundings),
             Self::Compact(compact) => compact.run(surroundings),
+            Self::Usage(usage) => usage.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Run(run) => run.run(surroundings),
             Self::Plan(plan) => plan.run(surroundings),

@@ -14,7 +14,7 @@ use abide_maintain::SealOutcome;
 use abide_model::{
     CreatedSession, History, HistoryQuery, Kind, NewEvent, NewSession, Objects, Payload,
     ReadFinding, Recovery, Seq, SessionCreated, SessionId, SessionReader, SessionRef, SessionState,
-    SessionSummary, SessionWriter, Store, StoreError, WriterHolder,
+    SessionSummary, SessionWriter, Store, StoreError, UsageQuery, UsageReport, WriterHolder,
 };
 use abide_workspace::SecretFiles;
 
@@ -857,6 +857,10 @@ impl Store for LocalStore {
 
     fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         self.index().history(query)
+    }
+
+    fn usage(&self, query: &UsageQuery) -> Result<UsageReport, StoreError> {
+        self.index().usage(query)
     }
 
     fn write(

@@ -13,16 +13,17 @@ use crate::session_dirs;
 use abide_local::{LocalOptions, LocalStore};
 use abide_model::{
     AnomalyPolicy, Durability, Event, EventRange, HistoryQuery, NewEvent, NewSession, Overview,
-    Search, SessionId, Store,
+    Search, SearchRole, SessionId, Store, UsageQuery,
 };
-use abide_testkit::{Random, plain_history};
+use abide_testkit::{Random, plain_history, plain_usage};
 
 struct Fixture {
     dir: tempfile::TempDir,
     random: Random,
 }
 
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 13] = [
+    "FooBar",
     "parser",
     "line",
     "the",
@@ -59,12 +60,18 @@ impl Fixture {
 
     fn event(&mut self) -> NewEvent {
         let text = self.text();
-        let json = match self.random.below(11) {
+        let call = format!("c{}", self.random.below(3));
+        let json = match self.random.below(15) {
             0 => r#"{"kind":"turn.started","data":{"agent":"coder"}}"#.to_owned(),
             1 => r#"{"kind":"turn.finished","data":{"status":"ok","usage":{"input_tokens":3}}}"#
                 .to_owned(),
-            2 => format!(r#"{{"kind":"tool.called","data":{{"call":"c","name":{text}}}}}"#),
-            3 => format!(r#"{{"kind":"tool.finished","data":{{"call":"c","result":{text}}}}}"#),
+            2 => format!(
+                r#"{{"kind":"tool.called","data":{{"call":"{call}","name":"x","arguments":{{"command":{text}}}}}}}"#
+            ),
+            3 => format!(
+                r#"{{"kind":"tool.finished","data":{{"call":"{call}","ok":{},"result":{text}}}}}"#,
+                self.random.below(2) == 0
+            ),
             4 => format!(
                 r#"{{"kind":"file.touched","data":{{"path":"src/{}.rs","op":"write"}}}}"#,
                 self.random.below(4)
@@ -79,6 +86,20 @@ impl Fixture {
                     .to_owned()
             }
             8 => format!(r#"{{"kind":"x.y","data":{{"z":[{text}]}},"turn":1}}"#),
+            9 => format!(
+                r#"{{"kind":"message.added","data":{{"role":"assistant","content":[{{"type":"text","text":{text}}},{{"type":"tool_use","id":"{call}","name":"Bash","input":{{"command":"cargo test"}}}}]}}}}"#
+            ),
+            10 => format!(
+                r#"{{"kind":"message.added","data":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{call}","content":"Exit code {}\nzebra"}}]}}}}"#,
+                self.random.below(2)
+            ),
+            11 | 12 => format!(
+                r#"{{"kind":"usage.recorded","occurred":"2026-01-0{}T12:{}0:00Z","data":{{"id":"u{}","input_tokens":{},"output_tokens":2}}}}"#,
+                1 + self.random.below(5),
+                self.random.below(6),
+                self.random.below(6),
+                self.random.below(9)
+            ),
             _ => format!(r#"{{"kind":"message.added","data":{{"role":"user","content":{text}}}}}"#),
         };
         NewEvent::parse(&json).unwrap()
@@ -137,8 +158,33 @@ fn assert_right(store: &LocalStore) {
         HistoryQuery { file: Some("src".to_owned()), search: search("zebra"), ..none() },
         HistoryQuery { status: vec![abide_model::SessionStatus::Completed], ..none() },
     ];
-    for text in ["zebra", "resume", "\"the zebra\"", "par* line", "本", "x_y", "result", "main.rs"]
-    {
+    for role in [SearchRole::User, SearchRole::Assistant, SearchRole::Tool] {
+        queries.push(HistoryQuery { role: Some(role), ..none() });
+        queries.push(HistoryQuery { role: Some(role), search: search("zebra"), ..none() });
+    }
+    for command in ["\"cargo test\"", "zebra", "par*"] {
+        let command = search(command);
+        queries.push(HistoryQuery { command: command.clone(), ..none() });
+        queries.push(HistoryQuery { command, failed: true, ..none() });
+    }
+    queries.push(HistoryQuery { failed: true, ..none() });
+    let since = Some("2026-01-03T00:00:00.000Z".parse().unwrap());
+    queries.push(HistoryQuery { search: search("zebra"), since, ..none() });
+    queries.push(HistoryQuery { search: search("zebra"), until: since, ..none() });
+    for text in [
+        "zebra",
+        "resume",
+        "\"the zebra\"",
+        "par* line",
+        "本",
+        "x_y",
+        "result",
+        "main.rs",
+        "foo",
+        "ba*",
+        "\"foo bar\"",
+        "foobar",
+    ] {
         queries.push(HistoryQuery { search: search(text), ..none() });
     }
     for query in queries {
@@ -168,10 +214,17 @@ fn assert_right(store: &LocalStore) {
             }
             assert_eq!(entry.matches.is_empty(), expected.matches.is_empty());
         }
-        if query.search.is_none() {
+        if !query.is_search() {
             let order: Vec<_> = answer.entries.iter().map(|e| e.overview.updated).collect();
             assert!(order.is_sorted_by(|a, b| a >= b));
         }
+    }
+    for query in [UsageQuery::default(), UsageQuery { since, until: None, ..UsageQuery::default() }]
+    {
+        let all = events.iter().map(|(id, events)| (*id, events.as_slice(), true));
+        let (told, expected) = (store.usage(&query).unwrap(), plain_usage(&query, all));
+        assert_eq!(told.entries, expected.entries);
+        assert_eq!(told.sessions, expected.sessions);
     }
 }
 

@@ -26,6 +26,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The sum of all counts of tokens. Some are parts of others: it only tells which of two reports
+    /// of the same thing is fuller.
+    #[must_use]
+    pub const fn counts(&self) -> u64 {
+        self.input_tokens
+            .saturating_add(self.output_tokens)
+            .saturating_add(self.cache_read_tokens)
+            .saturating_add(self.cache_write_tokens)
+            .saturating_add(self.reasoning_tokens)
+    }
+
     /// Adds another usage. Saturates.
     pub fn add(&mut self, other: &Self) {
         let pairs = [

@@ -3,8 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Overview, OverviewUpdate, TEXT_BYTES, folded_words, searchable_text};
-use crate::{Event, Fact, FileOp, Kind, LaneId, Seq, SessionId, Timestamp, TurnNumber, TurnRole};
+use super::usage_report::{UsageKey, counted_usage};
+use super::words::folded_parts;
+use super::{EventTraits, Overview, OverviewUpdate, TEXT_BYTES, folded_words, searchable_text};
+use crate::{
+    Event, Fact, FileOp, Kind, LaneId, Seq, SessionId, Timestamp, TurnNumber, TurnRole, Usage,
+};
 
 /// The changes of a range of events, and the overview at its end.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub struct HistoryDelta {
     pub open_turns: Vec<(String, Seq, Option<TurnNumber>)>,
     /// The agents that occurred.
     pub agents: BTreeSet<String>,
+    /// New usage.
+    pub usage: BTreeMap<UsageKey, Usage>,
     bytes: usize,
 }
 
@@ -35,8 +41,28 @@ pub struct TextDelta {
     pub seq: Seq,
     /// Its turn.
     pub turn: Option<TurnNumber>,
+    /// When it happened.
+    pub at: Timestamp,
     /// Its words, folded and separated by one space.
     pub words: String,
+    /// The parts of its words.
+    pub parts: String,
+    /// Words for what a search may ask of it beside these.
+    pub traits: String,
+}
+
+impl TextDelta {
+    /// The searchable text of an event; `None` if there is nothing to find it by.
+    #[must_use]
+    pub fn of(event: &Event, turn: Option<TurnNumber>, traits: &EventTraits) -> Option<Self> {
+        let text = searchable_text(event);
+        let words = text.as_deref().map(|text| folded_words(text, TEXT_BYTES)).unwrap_or_default();
+        if words.is_empty() && !traits.is_failure() {
+            return None;
+        }
+        let parts = text.as_deref().map(folded_parts).unwrap_or_default();
+        Some(Self { seq: event.seq, turn, at: event.time(), words, parts, traits: traits.words() })
+    }
 }
 
 /// The changes to a turn.
@@ -89,6 +115,7 @@ impl HistoryDelta {
             files: BTreeMap::new(),
             open_turns: Vec::new(),
             agents: BTreeSet::new(),
+            usage: BTreeMap::new(),
             bytes: 0,
         }
     }
@@ -140,21 +167,17 @@ impl HistoryDelta {
     /// is applied to an index.
     pub fn take_in(&mut self, event: &Event) -> OverviewUpdate {
         let turn = self.overview.open.turn_of(event);
-        if let Some(text) = searchable_text(event) {
-            let folded = folded_words(&text, TEXT_BYTES);
-            self.bytes += folded.len();
-            if !folded.is_empty() {
-                self.texts.push(TextDelta { seq: event.seq, turn, words: folded });
-            }
-        }
-        self.bytes += 16;
+        let traits = EventTraits::of(event, &self.overview.commands);
+        let text = TextDelta::of(event, turn, &traits);
+        self.bytes += text.as_ref().map_or(0, |text| text.words.len() + text.parts.len()) + 16;
+        self.texts.extend(text);
         if event.kind == Kind::MESSAGE_ADDED {
-            return self.overview.apply(event);
+            return self.overview.apply_with(event, &traits);
         }
         self.fact(event, turn);
         let lane = event.lane.as_ref().map(LaneId::as_str).unwrap_or_default();
         let before = self.overview.open.open_turns.get(lane).copied();
-        let applied = self.overview.apply(event);
+        let applied = self.overview.apply_with(event, &traits);
         let now = self.overview.open.open_turns.get(lane).copied();
         if now != before {
             self.open_turns.push((lane.to_owned(), event.seq.next(), now));
@@ -163,13 +186,18 @@ impl HistoryDelta {
     }
 
     fn fact(&mut self, event: &Event, turn: Option<TurnNumber>) {
-        match event.fact() {
+        let fact = event.fact();
+        if let Some((key, usage)) = fact.as_ref().ok().and_then(|fact| counted_usage(event, fact)) {
+            self.bytes += 64;
+            self.usage.entry(key).or_default().add(usage);
+        }
+        match fact {
             Ok(Fact::TurnStarted(fact)) => {
                 let number = self.overview.open.number_of(fact.turn);
                 if !fact.agent.is_empty() {
                     self.agents.insert(fact.agent.clone());
                 }
-                let started = TurnOpening { at: event.at, agent: fact.agent, role: fact.role };
+                let started = TurnOpening { at: event.time(), agent: fact.agent, role: fact.role };
                 self.turns
                     .insert(number, TurnDelta { started: Some(started), ..TurnDelta::default() });
             }
@@ -181,7 +209,8 @@ impl HistoryDelta {
             }
             Ok(Fact::TurnFinished(fact)) => {
                 if let Some(turn) = fact.turn.or(turn) {
-                    self.turns.entry(turn).or_default().finished = Some((event.at, fact.status));
+                    self.turns.entry(turn).or_default().finished =
+                        Some((event.time(), fact.status));
                 }
             }
             Ok(Fact::ToolCall(_)) => {
@@ -194,9 +223,14 @@ impl HistoryDelta {
                 for path in paths {
                     self.bytes += path.len() + 64;
                     let entry = self.files.entry((path, fact.op));
-                    let file =
-                        entry.or_insert(FileDelta { count: 0, seq: event.seq, turn, at: event.at });
-                    *file = FileDelta { count: file.count + 1, seq: event.seq, turn, at: event.at };
+                    let file = entry.or_insert(FileDelta {
+                        count: 0,
+                        seq: event.seq,
+                        turn,
+                        at: event.time(),
+                    });
+                    *file =
+                        FileDelta { count: file.count + 1, seq: event.seq, turn, at: event.time() };
                 }
             }
             Ok(Fact::SessionCreated(fact)) => self.agents.extend(fact.fields.agent),

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{ActivitySpan, EventTraits, WaitingCommands};
 use crate::{
     Event, Fact, Kind, Lineage, OpenTurns, RunStart, Seq, SessionFields, SessionId, SessionStatus,
     Timestamp, Usage, WriterOpened,
@@ -19,10 +20,13 @@ pub struct Overview {
     pub seq: Seq,
     /// Its id, once `session.created` was seen.
     pub id: Option<SessionId>,
-    /// When it was created.
+    /// When it was created, or began where its events say when they happened.
     pub created: Timestamp,
     /// The time of its last activity.
     pub updated: Timestamp,
+    /// The times of its activity.
+    #[serde(skip_serializing_if = "ActivitySpan::is_empty")]
+    pub activity: ActivitySpan,
     /// Title, workspace, agent and so on.
     pub fields: SessionFields,
     /// Its status.
@@ -64,6 +68,9 @@ pub struct Overview {
     /// Its last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunOutline>,
+    /// The shell calls that wait for their results.
+    #[serde(skip_serializing_if = "WaitingCommands::is_empty")]
+    pub commands: WaitingCommands,
     /// The live events.
     pub lineage: Lineage,
 }
@@ -136,7 +143,10 @@ impl Overview {
         let open = OpenTurns { last_turn: self.open.last_turn, ..before.open.clone() };
         Self {
             seq: self.seq,
+            created: self.created,
             updated: self.updated,
+            activity: self.activity,
+            commands: self.commands.clone(),
             open,
             usage: self.usage.clone(),
             empty: self.empty,
@@ -149,8 +159,15 @@ impl Overview {
 
     /// Applies the next event.
     pub fn apply(&mut self, event: &Event) -> OverviewUpdate {
+        let traits = EventTraits::of(event, &self.commands);
+        self.apply_with(event, &traits)
+    }
+
+    /// Applies the next event, whose traits were read.
+    pub(super) fn apply_with(&mut self, event: &Event, traits: &EventTraits) -> OverviewUpdate {
+        self.commands.note(traits);
         self.seq = event.seq;
-        self.updated = self.updated.max(event.at);
+        self.note_time(event);
         self.lineage.extend(event.seq);
         self.empty &= event.kind.is_reserved();
         self.apply_name(event);
@@ -167,7 +184,7 @@ impl Overview {
             Ok(Fact::SessionCreated(fact)) => {
                 if self.id.is_none() {
                     self.id = Some(fact.session);
-                    self.created = event.at;
+                    self.note_creation(event);
                     self.empty = event.seq == Seq::FIRST;
                     self.recorded_in(&fact.fields);
                 }
@@ -176,7 +193,7 @@ impl Overview {
             Ok(Fact::SessionUpdated(fact)) => self.fields.update(fact),
             Ok(Fact::SessionStatus(fact)) => {
                 let completed = fact.status == SessionStatus::Completed;
-                self.completed_at = completed.then_some(event.at);
+                self.completed_at = completed.then_some(event.time());
                 self.status = fact.status;
                 self.reason = fact.reason.map(clip_overview_text);
                 self.summary = fact.summary.map(clip_overview_text).or(self.summary.take());
@@ -196,6 +213,21 @@ impl Overview {
         OverviewUpdate::Done
     }
 
+    /// Notes when an event happened, rewound or not.
+    fn note_time(&mut self, event: &Event) {
+        self.updated = self.updated.max(event.at);
+        self.activity.add(&event.kind, event.at, event.occurred);
+        if let Some((first, last)) = self.activity.dated() {
+            self.created = first;
+            self.updated = last;
+        }
+    }
+
+    /// Notes when it was created; its activity may be older.
+    fn note_creation(&mut self, event: &Event) {
+        self.created = self.activity.dated().map_or(event.at, |(first, _)| first);
+    }
+
     /// Sets the project that a session is created in; keeps the known one if none is given.
     fn recorded_in(&mut self, fields: &SessionFields) {
         if fields.project_id.is_some() {
@@ -205,14 +237,16 @@ impl Overview {
 
     /// Applies an event that was rewound: only what never reverts.
     fn apply_dead(&mut self, event: &Event) {
+        let traits = EventTraits::of(event, &self.commands);
+        self.commands.note(&traits);
         self.seq = event.seq;
-        self.updated = self.updated.max(event.at);
+        self.note_time(event);
         self.empty &= event.kind.is_reserved();
         match event.fact() {
             // A fork stays a fork, however far it is rewound.
             Ok(Fact::SessionCreated(fact)) if fact.fields.forked_from(event.seq).is_some() => {
                 self.id = Some(fact.session);
-                self.created = event.at;
+                self.note_creation(event);
                 self.recorded_in(&fact.fields);
                 self.fields.update(fact.fields);
             }

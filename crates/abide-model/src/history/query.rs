@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Excerpt, Overview, Search};
+use super::{Excerpt, Overview, Search, SearchRole};
 use crate::{FileOp, Kind, Seq, SessionId, SessionStatus, Timestamp, TurnNumber, TurnRole};
 
 /// Which sessions to list. All conditions that are given must hold.
@@ -14,15 +14,22 @@ pub struct HistoryQuery {
     pub status: Vec<SessionStatus>,
     /// That contain these words.
     pub search: Option<Search>,
+    /// In something that was said by this one.
+    pub role: Option<SearchRole>,
+    /// In a shell call with this in its command. With other conditions of the search, also in the
+    /// results of such calls.
+    pub command: Option<Search>,
+    /// In a result that failed.
+    pub failed: bool,
     /// That touched this file: its path, the end of its path, or a directory above it.
     pub file: Option<String>,
     /// In which this agent worked in any turn; case-insensitive.
     pub agent: Option<String>,
     /// With this label: its name, or `name=value`.
     pub label: Option<String>,
-    /// With activity at or after this time.
+    /// With activity at or after this time; in a search, matches from then on.
     pub since: Option<Timestamp>,
-    /// Created at or before this time.
+    /// Created at or before this time; in a search, matches until then.
     pub until: Option<Timestamp>,
     /// Without activity after this time.
     pub unchanged_since: Option<Timestamp>,
@@ -139,6 +146,24 @@ impl HistoryQuery {
             && self.since.is_none_or(|since| overview.updated >= since)
             && self.until.is_none_or(|until| overview.created <= until)
             && self.unchanged_since.is_none_or(|since| overview.updated <= since)
+    }
+
+    /// Are single events asked for, and not only sessions?
+    #[must_use]
+    pub const fn is_search(&self) -> bool {
+        self.search.is_some() || self.role.is_some() || self.command.is_some() || self.failed
+    }
+
+    /// What is shown as found in the text of a match.
+    #[must_use]
+    pub fn shown(&self) -> Search {
+        Search::joined(self.search.iter().chain(&self.command))
+    }
+
+    /// Does the time of a match fit?
+    #[must_use]
+    pub fn fits_time(&self, time: Timestamp) -> bool {
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time <= until)
     }
 
     /// Does this path match the wanted file?

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::words::{Word, words};
+use super::words::{Word, word_parts, words};
 
 /// Maximum number of words in a search.
 const MAX_WORDS: usize = 64;
@@ -33,8 +33,8 @@ pub struct SearchTerm {
     pub prefix: bool,
 }
 
-/// A search. A text matches if it contains every term.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A search. A text matches if it contains every term: among its words, or among the parts of one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Search {
     terms: Vec<SearchTerm>,
 }
@@ -73,6 +73,12 @@ impl Search {
         Ok(Self { terms })
     }
 
+    /// All terms of these searches.
+    #[must_use]
+    pub fn joined<'a>(searches: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self { terms: searches.into_iter().flat_map(|search| search.terms.clone()).collect() }
+    }
+
     /// The terms.
     #[must_use]
     pub fn terms(&self) -> &[SearchTerm] {
@@ -83,7 +89,11 @@ impl Search {
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let words: Vec<Word> = words(text).filter(|word| !word.folded.is_empty()).collect();
-        self.terms.iter().all(|term| (0..words.len()).any(|at| term.is_at(&words, at)))
+        let parts: Vec<Vec<Word>> = words.iter().map(|word| parts_of(text, word)).collect();
+        self.terms.iter().all(|term| {
+            let is_among = |words: &[Word]| (0..words.len()).any(|at| term.is_at(words, at));
+            is_among(&words) || parts.iter().any(|parts| is_among(parts))
+        })
     }
 
     /// About `width` characters of a text, around the place with the most matches.
@@ -91,13 +101,13 @@ impl Search {
     pub fn excerpt(&self, text: &str, width: usize) -> Excerpt {
         let all: Vec<Word> = words(text).filter(|word| !word.folded.is_empty()).collect();
         let mut found: Vec<(usize, Range<usize>)> = Vec::new();
-        for at in 0..all.len() {
+        for (at, word) in all.iter().enumerate() {
+            let parts = parts_of(text, word);
             for (index, term) in self.terms.iter().enumerate() {
-                if let (true, Some(first), Some(last)) =
-                    (term.is_at(&all, at), all.get(at), all.get(at + term.words.len() - 1))
-                {
-                    found.push((index, first.place.start..last.place.end));
-                }
+                let whole = term.place_at(&all, at).into_iter();
+                let places =
+                    whole.chain((0..parts.len()).filter_map(|at| term.place_at(&parts, at)));
+                found.extend(places.map(|place| (index, place)));
             }
         }
         let start = self.densest(&found, width);
@@ -139,6 +149,25 @@ impl SearchTerm {
         (!words.is_empty()).then_some(Self { words, prefix })
     }
 
+    /// Is it among these words?
+    pub(super) fn is_in(&self, words: &[&str]) -> bool {
+        let last = self.words.len() - 1;
+        (0..words.len()).any(|at| {
+            self.words.iter().enumerate().all(|(index, wanted)| {
+                words.get(at + index).is_some_and(|word| match index == last && self.prefix {
+                    true => word.starts_with(wanted.as_str()),
+                    false => word == wanted,
+                })
+            })
+        })
+    }
+
+    /// The place of its match at this word, if it matches.
+    fn place_at(&self, words: &[Word], at: usize) -> Option<Range<usize>> {
+        let (first, last) = (words.get(at)?, words.get(at + self.words.len() - 1)?);
+        self.is_at(words, at).then_some(first.place.start..last.place.end)
+    }
+
     /// Does it match at this word?
     fn is_at(&self, words: &[Word], at: usize) -> bool {
         let last = self.words.len() - 1;
@@ -152,6 +181,17 @@ impl SearchTerm {
             })
         })
     }
+}
+
+/// The parts of a word of a text, as words.
+fn parts_of(text: &str, word: &Word) -> Vec<Word> {
+    let whole = text.get(word.place.clone()).unwrap_or_default();
+    let start = word.place.start;
+    let part = |part: Range<usize>| Word {
+        folded: whole.get(part.clone()).unwrap_or_default().to_ascii_lowercase(),
+        place: start + part.start..start + part.end,
+    };
+    word_parts(whole).into_iter().map(part).collect()
 }
 
 /// Cuts an excerpt out of a text, on one line.
@@ -251,6 +291,12 @@ mod tests {
         assert!(finds("\"last line\" parser", "the last line of the parser"));
         assert!(!finds("\"line last\"", "the last line of the parser"));
         assert!(finds("parse_line", "call parse_line() now") && !finds("parse_line", "line parse"));
+        assert!(finds("rows", "parse_rows(x)") && finds("row* parse", "call parseRows now"));
+        assert!(
+            finds("bar", "a FooBar") && finds("foobar", "a FooBar") && finds("foo_bar", "FooBar")
+        );
+        assert!(finds("\"a foobar\"", "a FooBar") && !finds("\"a foo\"", "a FooBar"));
+        assert!(!finds("\"bar foo\"", "FooBar FooBar") && finds("--no-verify", "git --no-verify"));
         assert!(finds("本", "日本語") && finds("日本", "日本語") && !finds("本日", "日本語"));
         assert!(finds("\"unclosed phrase", "an unclosed phrase"));
         for nothing in ["", "  ", "***", "\"\"", "++ --"] {
@@ -271,6 +317,7 @@ mod tests {
         assert!(shown.contains("the [parser] drops the [last line] y"), "{shown}");
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
         assert_eq!(marked("pars* parser", "a parser", 20), "a [parser]");
+        assert_eq!(marked("rows", "a parseRows", 60), "a parse[Rows]");
     }
 
     proptest! {

@@ -24,6 +24,8 @@ const BOOKKEEPING: [&str; 12] = [
 ];
 /// Fields of the session itself that are searchable.
 const OF_A_SESSION: [&str; 3] = ["title", "summary", "reason"];
+/// The field with abide's own marks. It may hold the record that a message was read from.
+const MARKS: &str = "abide";
 /// A longer string without a space is an image or a key, not text.
 const BLOB: usize = 512;
 
@@ -54,7 +56,7 @@ pub fn searchable_text(event: &Event) -> Option<String> {
     }
     let of_session = event.kind.as_str().starts_with("session.");
     let mut text = String::new();
-    event.data.as_ref()?.each_string(|key, raw| {
+    event.data.as_ref()?.each_string_outside(MARKS, |key, raw| {
         let wanted =
             if of_session { OF_A_SESSION.contains(&key) } else { !BOOKKEEPING.contains(&key) };
         if !wanted || text.len() >= TEXT_BYTES {
@@ -116,6 +118,10 @@ mod tests {
                 Some("P1\nWrite the parser"),
             ),
             (r#"{"kind":"x.mine","data":{"deep":[[{"er":"text"}]]}}"#, Some("text")),
+            (
+                r#"{"kind":"message.added","data":{"role":"user","abide":{"source":{"record":{"a":["told",{"b":"twice"}]}}},"content":"told once","x":{"abide":"kept"}}}"#,
+                Some("told once\nkept"),
+            ),
             (r#"{"kind":"turn.finished","data":{"status":"done"}}"#, None),
             (r#"{"kind":"x.empty","data":{"n":1,"s":""}}"#, None),
             (

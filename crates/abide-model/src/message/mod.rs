@@ -10,6 +10,7 @@ mod json_text;
 mod marks;
 mod message_piece;
 mod piece_reader;
+mod shell;
 
 pub use forms::{Forms, MessageForm, is_part};
 pub use json_text::{JsonText, RawJson};
@@ -17,6 +18,7 @@ pub use marks::Marks;
 pub use message_piece::{
     CallPiece, CallPieceArguments, ImagePiece, MessagePiece, PieceContent, ResultPiece, UnreadPiece,
 };
+pub use shell::{COMMAND_ARGUMENTS, ShellOutcome, bare_command, shell_command};
 
 use std::borrow::Cow;
 

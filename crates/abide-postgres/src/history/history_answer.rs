@@ -6,14 +6,14 @@ use std::sync::Arc;
 use abide_journal::JournalLine;
 use abide_model::{
     History, HistoryEntry, HistoryQuery, Objects, Search, SearchMatch, Seq, SessionId, StoreError,
-    TurnNumber, searchable_text,
+    TurnNumber, UsageQuery, UsageReport, searchable_text,
 };
 use deadpool_postgres::Object;
 use tokio::task::JoinSet;
 
 use super::follower::catch_up_history;
 use super::places::wanted_places;
-use super::query::{IndexMatch, SharedIndexAnswer, ask_history_query};
+use super::query::{IndexMatch, SharedIndexAnswer, ask_history_query, ask_usage};
 use crate::error::ServerError;
 use crate::postgres_reader::{PostgresReader, PostgresSessionRows, fetch_objects_to_read};
 use crate::postgres_store::session_id;
@@ -75,9 +75,10 @@ impl HistoryReader {
                     .to_owned(),
             );
         }
+        let shown = query.is_search().then(|| query.shown());
         let mut history = History { entries: Vec::new(), more: Some(answer.more), notes };
         for session in answer.sessions {
-            let matches = match &query.search {
+            let matches = match &shown {
                 Some(search) => self.matches(search, &session, &places).await?,
                 None => Vec::new(),
             };
@@ -92,6 +93,21 @@ impl HistoryReader {
             });
         }
         Ok(history)
+    }
+
+    /// The tokens that were spent in sessions of these projects. What counts once is looked for in
+    /// all sessions.
+    pub(crate) async fn usage(self, query: UsageQuery) -> Result<UsageReport, StoreError> {
+        let mut notes = Vec::new();
+        Self { projects: Vec::new(), ..self.clone() }.bring_up(&mut notes).await?;
+        let asked = self.server.ask("ask the usage of", |client| {
+            let projects = self.projects.clone();
+            Box::pin(async move { ask_usage(&client, &projects).await })
+        });
+        let (sessions, usage) = asked.await?;
+        let mut report = UsageReport::of(&query, sessions, usage);
+        report.notes.extend(notes);
+        Ok(report)
     }
 
     /// Updates the index with everything acknowledged before this call.
@@ -185,7 +201,7 @@ impl HistoryReader {
                 seq,
                 turn: turn.map(|turn| TurnNumber(turn.unsigned_abs())),
                 agent: agent.clone().filter(|agent| !agent.is_empty()),
-                at: event.at,
+                at: event.time(),
                 live: session.overview.lineage.contains(seq),
                 excerpt: search.excerpt(&searchable_text(&event).unwrap_or_default(), EXCERPT),
                 kind: event.kind,

@@ -5,9 +5,12 @@ use deadpool_postgres::{GenericClient, Object, Transaction};
 use tokio_postgres::types::ToSql;
 
 use super::places::{head_and_name, storable_place_text};
-use super::search_words::words_vector;
+use super::search_words::text_vector;
 use crate::error::ServerError;
 use crate::flusher::place;
+
+/// The most tokens of a report that are counted, so that very many can be added.
+const MOST_TOKENS: u64 = 1 << 46;
 
 /// What a range of events adds to the index.
 #[derive(Debug)]
@@ -56,6 +59,7 @@ pub(super) async fn put_history_update(
     put_texts(&transaction, work).await?;
     put_turns(&transaction, work).await?;
     put_files(&transaction, work).await?;
+    put_usage(&transaction, work).await?;
     transaction.commit().await?;
     Ok(true)
 }
@@ -125,13 +129,43 @@ async fn put_texts(
     let seqs: Vec<i64> = texts.iter().map(|text| place(text.seq.0)).collect();
     let turns: Vec<Option<i64>> =
         texts.iter().map(|text| text.turn.map(|turn| place(turn.0))).collect();
-    let (words, whole): (Vec<String>, Vec<Option<&str>>) =
-        texts.iter().map(|text| words_vector(&text.words)).unzip();
-    let sql = "INSERT INTO said (sid, seq, turn, words, text)
-        SELECT $1, seq, turn, words::tsvector, text
-        FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
-            AS given (seq, turn, words, text)";
-    execute_put(transaction, sql, &[&work.sid, &seqs, &turns, &words, &whole]).await?;
+    let (words, whole): (Vec<String>, Vec<Option<String>>) = texts.iter().map(text_vector).unzip();
+    let times: Vec<i64> = texts.iter().map(|text| text.at.as_millis()).collect();
+    let sql = "INSERT INTO said (sid, seq, turn, words, text, at)
+        SELECT $1, seq, turn, words::tsvector, text, at
+        FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[])
+            AS given (seq, turn, words, text, at)";
+    execute_put(transaction, sql, &[&work.sid, &seqs, &turns, &words, &whole, &times]).await?;
+    Ok(())
+}
+
+async fn put_usage(
+    transaction: &Transaction<'_>,
+    work: &SharedIndexUpdate,
+) -> Result<(), ServerError> {
+    for (key, usage) in &work.delta.usage {
+        let (id, model) = (storable_place_text(&key.id), storable_place_text(&key.model));
+        let counts = [
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+        ];
+        let [input, output, read, written, reasoning] =
+            counts.map(|count| place(count.min(MOST_TOKENS)));
+        let sql = "INSERT INTO spent AS old
+                (sid, id, span, model, input, output, cache_read, cache_write, reasoning)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            ON CONFLICT (sid, id, span, model) DO UPDATE SET
+                input = old.input + excluded.input, output = old.output + excluded.output,
+                cache_read = old.cache_read + excluded.cache_read,
+                cache_write = old.cache_write + excluded.cache_write,
+                reasoning = old.reasoning + excluded.reasoning";
+        let given: [&(dyn ToSql + Sync); 9] =
+            [&work.sid, &id, &key.span, &model, &input, &output, &read, &written, &reasoning];
+        execute_put(transaction, sql, &given).await?;
+    }
     Ok(())
 }
 

@@ -1,7 +1,10 @@
 //! Queries of the index, in SQL.
 
+use std::collections::BTreeMap;
+
 use abide_model::{
-    FileActivity, FileOp, HistoryQuery, Overview, Search, Seq, SessionId, Timestamp, TurnNumber,
+    FileActivity, FileOp, HistoryQuery, Overview, SearchTerm, Seq, SessionId, SessionUsage,
+    Timestamp, TurnNumber, Usage, UsageKey, UsageSession,
 };
 use deadpool_postgres::Object;
 use tokio_postgres::Row;
@@ -74,9 +77,9 @@ pub(super) async fn ask_history_query(
     let filter = query_filter(query, projects, paths, &mut values);
     // Without a row there is no count.
     let limit = query.limit.map(|limit| i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
-    let sql = match &query.search {
-        None => list_query(&filter, limit, &mut values),
-        Some(search) => search_query(search, &filter, limit, &mut values),
+    let sql = match query.is_search() {
+        false => list_query(&filter, limit, &mut values),
+        true => search_query(query, &filter, limit, &mut values),
     };
     let rows = values.query(client, &sql).await?;
     let mut answer = SharedIndexAnswer::default();
@@ -158,21 +161,35 @@ fn list_query(filter: &str, limit: Option<i64>, values: &mut QueryParameters) ->
 }
 
 fn search_query(
-    search: &Search,
+    query: &HistoryQuery,
     filter: &str,
     limit: Option<i64>,
     values: &mut QueryParameters,
 ) -> String {
-    let wanted = PostgresSearch::of(search);
+    let search = query.search.iter().flat_map(|search| search.terms());
+    let mut terms: Vec<Vec<SearchTerm>> = search.map(|term| vec![term.clone()]).collect();
+    terms.extend(query.trait_terms());
+    let wanted = PostgresSearch::of(&terms);
     let words = values.put(wanted.words);
     let mut condition = format!("said.words @@ {words}::text::tsquery");
     if !wanted.patterns.is_empty() {
         let phrases = values.put(wanted.phrases);
-        let patterns = values.put(wanted.patterns);
+        let patterns: Vec<String> = wanted
+            .patterns
+            .into_iter()
+            .map(|any| format!("' ' || said.text || ' ' LIKE ANY({}::text[])", values.put(any)))
+            .collect();
         condition.push_str(&format!(
             " AND CASE WHEN said.text IS NULL THEN said.words @@ {phrases}::text::tsquery
-                ELSE ' ' || said.text || ' ' LIKE ALL({patterns}::text[]) END"
+                ELSE {} END",
+            patterns.join(" AND ")
         ));
+    }
+    if let Some(since) = query.since {
+        condition.push_str(&format!(" AND said.at >= {}", values.put(since.as_millis())));
+    }
+    if let Some(until) = query.until {
+        condition.push_str(&format!(" AND said.at <= {}", values.put(until.as_millis())));
     }
     if !filter.is_empty() {
         condition.push_str(&format!(
@@ -198,6 +215,49 @@ fn search_query(
             ORDER BY best.count DESC, overview.updated DESC, session.id DESC LIMIT {limit})
         {TOLD} ORDER BY top.count DESC, top.updated DESC, top.id DESC"
     )
+}
+
+/// The sessions of these projects that have usage, and the usage of all sessions by its ids.
+pub(super) async fn ask_usage(
+    client: &Object,
+    projects: &[String],
+) -> Result<(BTreeMap<SessionId, UsageSession>, Vec<SessionUsage>), ServerError> {
+    let sql = "SELECT session.id, session.project, overview.outline
+        FROM overview JOIN session USING (sid)
+        WHERE (cardinality($1::text[]) = 0 OR session.project = ANY($1))
+            AND EXISTS (SELECT FROM spent WHERE spent.sid = overview.sid)";
+    let statement = client.prepare_cached(sql).await?;
+    let mut sessions = BTreeMap::new();
+    for row in client.query(&statement, &[&projects]).await? {
+        let mut overview = overview_of(row.try_get(2)?)?;
+        let project: String = row.try_get(1)?;
+        overview.fields.project_id = Some(project).filter(|project| !project.is_empty());
+        let name = overview.name();
+        let session = UsageSession { name, fields: overview.fields };
+        sessions.insert(session_id(row.try_get(0)?), session);
+    }
+    let sql = "SELECT session.id, spent.id, span, model, input, output, cache_read, cache_write,
+            reasoning
+        FROM spent JOIN session USING (sid) ORDER BY spent.id";
+    let statement = client.prepare_cached(sql).await?;
+    let mut usage = Vec::new();
+    for row in client.query(&statement, &[]).await? {
+        let count =
+            |column: usize| Ok::<u64, ServerError>(row.try_get::<_, i64>(column)?.unsigned_abs());
+        usage.push(SessionUsage {
+            session: session_id(row.try_get(0)?),
+            key: UsageKey { id: row.try_get(1)?, span: row.try_get(2)?, model: row.try_get(3)? },
+            usage: Usage {
+                input_tokens: count(4)?,
+                output_tokens: count(5)?,
+                cache_read_tokens: count(6)?,
+                cache_write_tokens: count(7)?,
+                reasoning_tokens: count(8)?,
+                cost_micros: 0,
+            },
+        });
+    }
+    Ok((sessions, usage))
 }
 
 fn queried_session(row: &Row) -> Result<IndexMatch, ServerError> {

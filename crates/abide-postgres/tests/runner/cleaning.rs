@@ -178,7 +178,7 @@ fn all_but_the_newest_go_and_upkeep_is_no_use() {
     writer.close().unwrap();
     assert_eq!(going(&aged.plan(&keeping(2))), sessions[1..3]);
     // Without the index it is the same.
-    aged.sql("TRUNCATE overview, said, turn, touched");
+    aged.sql("TRUNCATE overview, said, turn, touched, spent");
     let plan = aged.plan(&keeping(2));
     assert_eq!(gone(&aged.apply(&plan, &keeping(2))), sessions[1..3]);
 }

@@ -40,13 +40,16 @@ impl Place {
 
     /// Takes all out of the index.
     fn forget(&self) {
-        self.sql("truncate overview, said, turn, touched, path; update lease set at_rest = false");
+        self.sql(
+            "truncate overview, said, turn, touched, spent, path; update lease set at_rest = false",
+        );
     }
 
     fn dump(&self) -> String {
         self.sql(
             "select sid, indexed, status, files, agents, labels, overview from overview order by 1;
-             select sid, seq, turn, md5(words::text), md5(text) from said order by sid, seq; select * from turn order by sid, turn;
+             select sid, seq, turn, md5(words::text), md5(text), at from said order by sid, seq;
+             select * from spent order by sid, id, span, model; select * from turn order by sid, turn;
              select sid, path, op, count, seq, turn, at from touched join path using (pid)
                  order by sid, path, op",
         )

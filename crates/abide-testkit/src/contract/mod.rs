@@ -63,6 +63,15 @@ pub const PARTS: &[(&str, Part)] = &[
     ("history lists and filters", histories::history_lists_and_filters),
     ("what was said is found", histories::what_was_said_is_found),
     ("history follows the events", histories::history_follows_the_events),
+    (
+        "a search asks who said it and what failed",
+        histories::a_search_asks_who_said_it_and_what_failed,
+    ),
+    (
+        "what happened before is listed by its time",
+        histories::what_happened_before_is_listed_by_its_time,
+    ),
+    ("usage counts once", histories::usage_counts_once),
     ("lists and readers name a session alike", histories::lists_and_readers_name_a_session_alike),
 ];
 

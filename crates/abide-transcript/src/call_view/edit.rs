@@ -2,7 +2,7 @@
 
 use super::arguments::CallArguments;
 use super::diff::{CallDiff, DiffLine, DiffSign};
-use super::shell::ShellOutcome;
+use super::shell::shell_outcome;
 use super::{CONTENTS, CallSign, CallView, CallViewBlock, count_lines};
 use crate::short::short_count;
 use crate::timeline_entry::CallChange;
@@ -74,7 +74,7 @@ pub(super) fn patch_view(view: &mut CallView, arguments: &CallArguments, output:
         }
     }
     show_diffs(view, diffs);
-    let ended = ShellOutcome::of(output);
+    let ended = shell_outcome(output);
     if ended.exit.is_some_and(|exit| exit != 0) {
         view.sign = CallSign::Bad;
     }

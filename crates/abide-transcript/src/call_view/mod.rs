@@ -10,6 +10,7 @@ mod edit;
 mod shell;
 mod todo;
 
+use abide_model::message::COMMAND_ARGUMENTS;
 use std::borrow::Cow;
 
 use self::arguments::CallArguments;
@@ -101,7 +102,6 @@ const FILES: [&str; 9] = [
     "relative_path",
 ];
 const DIRECTORIES: [&str; 3] = ["dir_path", "directory", "target_directory"];
-const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 const CONTENTS: [&str; 6] =
     ["content", "contents", "file_text", "new_source", "code_edit", "insert_text"];
 const QUERIES: [&str; 5] = ["pattern", "query", "regex", "glob_pattern", "glob"];
@@ -132,7 +132,7 @@ impl ToolFamily {
                 _ => {}
             }
         }
-        if arguments.any(&COMMANDS).is_some()
+        if arguments.any(&COMMAND_ARGUMENTS).is_some()
             || named(&[
                 "bash",
                 "shell",
@@ -207,10 +207,11 @@ impl ToolFamily {
         // Anthropic's editor tool has the operation as its command.
         let on_files = [FILES.as_slice(), &["command"]].concat();
         match self {
-            Self::Shell => {
-                [COMMANDS.as_slice(), &["description", "cwd", "workdir", "timeout", "title"]]
-                    .concat()
-            }
+            Self::Shell => [
+                COMMAND_ARGUMENTS.as_slice(),
+                &["description", "cwd", "workdir", "timeout", "title"],
+            ]
+            .concat(),
             Self::Edit | Self::Patch | Self::Changes => {
                 [on_files.as_slice(), &edit::OLD, &edit::NEW, &PATCHES].concat()
             }

@@ -16,6 +16,7 @@ use abide_local::{
 use abide_model::{
     CreatedSession, Finding, History, HistoryQuery, NewSession, ObjectHash, Objects, Seq,
     SessionId, SessionReader, SessionRef, SessionSummary, SessionWriter, Store, StoreError,
+    UsageQuery, UsageReport,
 };
 use abide_objects::{CacheOptions, ObjectsOptions, ObjectsUrl, RemoteObjects};
 use abide_postgres::{MigratedVersions, PostgresStore, ServerUrl, StoreStatus};
@@ -515,6 +516,10 @@ impl Store for SharedStore {
 
     fn history(&self, query: &HistoryQuery) -> Result<History, StoreError> {
         self.inner.history(query)
+    }
+
+    fn usage(&self, query: &UsageQuery) -> Result<UsageReport, StoreError> {
+        self.inner.usage(query)
     }
 
     fn write(

@@ -3,7 +3,11 @@
 mod row;
 mod table;
 
-use abide::{HistoryQuery, history::Search, locate::StoreLocation};
+use abide::{
+    HistoryQuery,
+    history::{Search, SearchRole},
+    locate::StoreLocation,
+};
 use abide_transcript::escape;
 
 use self::row::HistoryRow;
@@ -55,17 +59,30 @@ pub(crate) struct HistoryArgs {
 ///
 /// A query consists of words, prefixes (`pars*`) and phrases ('"in quotes"'); all of them must
 /// occur in one message, tool call, result or title. A word with punctuation, such as parse_line or
-/// src/main.rs, is a phrase of its parts. Case and accents are ignored.
+/// src/main.rs, is a phrase of its parts; `line` finds parseLine, too. Case and accents are ignored.
+///
+/// --role, --command and --error ask for a message, call or result as well, and need no words. With
+/// words or --error, --command finds the results of such commands, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   abide search connection reset             in this project
   abide search -A 'pars* \"last line\"'       in all projects
+  abide search --command 'cargo test' --error --since 2w
   abide search panic --file src/main.rs --since 7d")]
 pub(crate) struct SearchArgs {
     /// Words, prefixes (`pars*`) and phrases ('"last line"')
-    #[arg(required = true, value_name = "TEXT")]
+    #[arg(required_unless_present_any = ["role", "command", "error"], value_name = "TEXT")]
     text: Vec<String>,
+    /// Only what was said by this one
+    #[arg(long, value_name = "ROLE", value_parser = ["user", "assistant", "tool"])]
+    role: Option<String>,
+    /// Only shell calls with this text in their command
+    #[arg(long, value_name = "TEXT", value_parser = Search::parse, allow_hyphen_values = true)]
+    command: Option<Search>,
+    /// Only results that failed
+    #[arg(long)]
+    error: bool,
     #[command(flatten)]
     filter: SessionFilter,
 }
@@ -104,28 +121,33 @@ struct SessionFilter {
 
 impl HistoryArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        self.filter.list(self.search, surroundings)
+        let asked = HistoryQuery { search: self.search, ..HistoryQuery::default() };
+        self.filter.list(asked, surroundings)
     }
 }
 
 impl SearchArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
-        let search = Search::parse(&self.text.join(" "))
-            .map_err(|error| CommandError::Usage(error.to_string()))?;
-        self.filter.list(Some(search), surroundings)
+        let search = (!self.text.is_empty()).then(|| Search::parse(&self.text.join(" ")));
+        let search = search.transpose().map_err(|error| CommandError::Usage(error.to_string()))?;
+        let asked = HistoryQuery {
+            search,
+            role: self.role.as_deref().and_then(SearchRole::named),
+            command: self.command,
+            failed: self.error,
+            ..HistoryQuery::default()
+        };
+        self.filter.list(asked, surroundings)
     }
 }
 
 impl SessionFilter {
-    fn list(
-        self,
-        search: Option<Search>,
-        surroundings: &CommandContext,
-    ) -> Result<(), CommandError> {
+    /// Lists what is asked for, as far as it passes the filter.
+    fn list(self, asked: HistoryQuery, surroundings: &CommandContext) -> Result<(), CommandError> {
         let opened = surroundings.open_store()?;
         let now = jiff::Timestamp::now();
         let limit = (self.limit > 0).then_some(self.limit);
-        let is_plain = search.is_none()
+        let is_plain = !asked.is_search()
             && self.status.is_empty()
             && (&self.file, &self.agent, &self.label) == (&None, &None, &None)
             && self.since.is_none()
@@ -134,14 +156,13 @@ impl SessionFilter {
             // What a session's status is now, the index alone does not know.
             limit: limit.filter(|_| self.status.is_empty()),
             status: recorded_statuses(&self.status),
-            search,
             file: self.file,
             agent: self.agent,
             label: self.label,
             since: self.since.map(|since| since.first(now)),
             until: self.until.map(|until| until.last(now)),
             all_projects: surroundings.all_projects,
-            ..HistoryQuery::default()
+            ..asked
         };
         let mut found = opened.store.history(&query)?;
         let mut statuses = CurrentStatus::of_entries(&found.entries, &opened.store);

@@ -21,7 +21,7 @@ use abide_index::{HistoryIndex, IndexAnswer, IndexError, IndexedSession};
 use abide_journal::{Access, Disk, JournalError, JournalIdentity, LockMode, Storage, StorageLock};
 use abide_model::{
     EventRange, History, HistoryEntry, HistoryQuery, LaneId, Search, SearchMatch, Seq, SessionId,
-    StoreError, TurnEntry, searchable_text,
+    StoreError, TurnEntry, UsageQuery, UsageReport, searchable_text,
 };
 
 use self::index_stamp::{IndexStamp, StampVerdict};
@@ -172,6 +172,20 @@ impl StoreIndex<'_> {
             history.notes.extend(notes);
             history
         })
+    }
+
+    /// The tokens that were spent.
+    pub fn usage(&self, query: &UsageQuery) -> Result<UsageReport, StoreError> {
+        let projects =
+            if query.all_projects { &[] } else { self.store.options().projects.as_slice() };
+        let (mut report, notes) = self.with_index(|index| {
+            let sessions = index.usage_sessions(projects)?;
+            let mut usage = Vec::new();
+            index.each_usage(|one| usage.push(one))?;
+            Ok(UsageReport::of(query, sessions, usage))
+        })?;
+        report.notes.extend(notes);
+        Ok(report)
     }
 
     /// Queries the index if it is current, or if asked for [`IndexDemand::Anyway`].
@@ -587,9 +601,10 @@ impl StoreIndex<'_> {
     ) -> Result<(), IndexError> {
         // The best hit of each session, and more if few sessions match.
         let mut more = EXCERPTS.saturating_sub(answer.sessions.len());
+        let shown = query.is_search().then(|| query.shown());
         for session in answer.sessions {
             let mut matches = Vec::new();
-            if let Some(search) = &query.search {
+            if let Some(search) = &shown {
                 for (rank, seq) in session.hits.iter().enumerate() {
                     if rank > 0 {
                         let Some(less) = more.checked_sub(1) else { break };
@@ -633,7 +648,7 @@ impl StoreIndex<'_> {
             seq,
             turn: turn.as_ref().map(|hit| hit.turn).or(event.turn),
             agent: turn.and_then(|hit| hit.agent),
-            at: event.at,
+            at: event.time(),
             live: session.overview.lineage.contains(seq),
             excerpt: search.excerpt(&searchable_text(&event).unwrap_or_default(), EXCERPT),
             kind: event.kind,
