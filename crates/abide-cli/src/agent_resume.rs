@@ -72,7 +72,8 @@ impl ImportedFrom {
         let Some(kept) = self.agent.kept_sessions() else {
             return Err(CommandError::failed("its agent keeps no sessions"));
         };
-        let command = (kept.resume)(&self.id);
+        let mut command = vec![self.agent.program().to_owned()];
+        command.extend((kept.resume)(&self.id));
         let directory = fields.workspace.as_ref().map(PathBuf::from);
         let directory = directory.unwrap_or_else(|| surroundings.current_dir.clone());
         if !directory.is_dir() {

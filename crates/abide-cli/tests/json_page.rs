@@ -351,7 +351,8 @@ fn outputs() -> Vec<(&'static str, Vec<Value>)> {
     env.run(&["init", "--store", other]).success();
     let kept = env.path("home/.claude/projects/-p");
     fs::create_dir_all(&kept).unwrap();
-    fs::write(kept.join("11111111-2222-4333-8444-555555555555.jsonl"), "{\"type\":\"new-sort\"}\n").unwrap();
+    fs::write(kept.join("11111111-2222-4333-8444-555555555555.jsonl"), "{\"type\":\"new-sort\"}\n")
+        .unwrap();
     add("abide import, of agents", &["import", "--json"]);
     add("abide import", &["import", "s.abide", "--json"]);
     add("abide import", &["import", "s.abide", "--json", "--store", other]);

@@ -2,12 +2,17 @@
 //! use, and reading it in place would write to its log's index.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, params};
 use tempfile::TempDir;
 
 use crate::ImportFilesError;
+use crate::import_ledger::FileStamp;
+
+/// How often a database is copied that is being written to.
+const COPIES: usize = 8;
 
 /// A private copy of a database, removed with the last one who uses it.
 #[derive(Debug)]
@@ -23,19 +28,32 @@ impl DatabaseCopy {
     pub(crate) fn of(path: &Path) -> Result<Self, ImportFilesError> {
         let dir = tempfile::tempdir().map_err(ImportFilesError::write(&std::env::temp_dir()))?;
         let copy = dir.path().join("copy.db");
-        for ending in ["", "-wal"] {
-            let mut from = path.as_os_str().to_owned();
-            from.push(ending);
-            let mut to = copy.as_os_str().to_owned();
-            to.push(ending);
-            match fs::copy(&from, &to) {
-                Ok(_) => {}
-                Err(error)
-                    if error.kind() == std::io::ErrorKind::NotFound && !ending.is_empty() => {}
-                Err(error) => return Err(ImportFilesError::read(path)(error)),
+        let with = |path: &Path, ending: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        let stamps = || {
+            ["", "-wal"].map(|ending| {
+                fs::metadata(with(path, ending)).ok().map(|found| FileStamp::of(&found))
+            })
+        };
+        let failed = || ImportFilesError::read(path);
+        for _ in 0..COPIES {
+            let before = stamps();
+            fs::copy(path, &copy).map_err(failed())?;
+            match fs::copy(with(path, "-wal"), with(&copy, "-wal")) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let _ = fs::remove_file(with(&copy, "-wal"));
+                }
+                copied => _ = copied.map_err(failed())?,
+            }
+            // Both are of one moment.
+            if stamps() == before {
+                return Ok(Self { path: path.to_owned(), copy, _dir: dir });
             }
         }
-        Ok(Self { path: path.to_owned(), copy, _dir: dir })
+        Err(failed()(io::Error::other("it is being written to all the time")))
     }
 
     fn open(&self) -> Result<Connection, ImportFilesError> {

@@ -18,7 +18,7 @@ use crate::source_finder::FoundSession;
 /// How long a session is waited for that another process holds.
 const HELD_WAIT: Duration = Duration::from_millis(50);
 /// After how many sessions the ledger is written.
-const LEDGER_EVERY: usize = 64;
+const LEDGER_EVERY: usize = 256;
 /// How often progress is told.
 const TELLING: Duration = Duration::from_millis(100);
 

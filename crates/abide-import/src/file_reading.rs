@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use abide_agents::{AgentKind, KeptContent, OpaqueReader, RecordReader};
-use abide_model::SourceProgress;
+use abide_model::{SourceProgress, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -18,6 +18,8 @@ use crate::source_finder::FoundFile;
 
 /// The length of the end of a file by which it is recognized.
 const TAIL_BYTES: usize = 4096;
+/// How many digits of a hash tell a row.
+const ROW_DIGITS: usize = 12;
 /// A line without its end is taken as it is once its file has been left alone so long.
 const TORN_AFTER: Duration = Duration::from_secs(600);
 
@@ -31,7 +33,10 @@ struct ImportMemory {
     /// The git branch as last told.
     #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<String>,
-    /// The rows as last read: for each eight hexadecimal digits of its id and eight of its contents.
+    /// The time that was told last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    occurred: Option<Timestamp>,
+    /// The rows as last read: for each the digits of a hash of its id, and of its contents.
     #[serde(skip_serializing_if = "String::is_empty")]
     rows: String,
 }
@@ -43,6 +48,8 @@ pub(crate) struct FileReading<'a> {
     pub(crate) found: &'a FoundFile,
     pub(crate) reader: Box<dyn RecordReader>,
     pub(crate) branch: Option<String>,
+    /// The time that was told last, for records without one.
+    pub(crate) occurred: Option<Timestamp>,
     /// The end of what was read.
     pub(crate) end: u64,
     /// When progress was noted last.
@@ -72,7 +79,8 @@ impl<'a> FileReading<'a> {
         let end = progress.map_or(0, |progress| progress.end);
         let rows = RowHashes::of(&memory.rows);
         let (branch, tail) = (memory.branch, Vec::new());
-        Self { name, found: file, reader, branch, end, noted: end, tail, rows }
+        let occurred = memory.occurred;
+        Self { name, found: file, reader, branch, occurred, end, noted: end, tail, rows }
     }
 }
 
@@ -80,7 +88,9 @@ impl FileReading<'_> {
     pub(crate) fn progress(&self, agent: &str) -> SourceProgress {
         let reader = RawValue::from_string(self.reader.memory()).ok();
         let (branch, rows) = (self.branch.clone(), self.rows.to_text());
-        let memory = serde_json::value::to_raw_value(&ImportMemory { reader, branch, rows });
+        let occurred = self.occurred;
+        let memory =
+            serde_json::value::to_raw_value(&ImportMemory { reader, branch, occurred, rows });
         SourceProgress {
             agent: agent.to_owned(),
             file: self.name.clone(),
@@ -108,17 +118,18 @@ pub(crate) struct RowHashes(BTreeMap<String, String>);
 
 impl RowHashes {
     fn of(text: &str) -> Self {
-        let pairs = text.as_bytes().chunks_exact(16).filter_map(|pair| {
+        let pairs = text.as_bytes().chunks_exact(2 * ROW_DIGITS).filter_map(|pair| {
             let pair = std::str::from_utf8(pair).ok()?;
-            Some((pair.get(..8)?.to_owned(), pair.get(8..)?.to_owned()))
+            Some((pair.get(..ROW_DIGITS)?.to_owned(), pair.get(ROW_DIGITS..)?.to_owned()))
         });
         Self(pairs.collect())
     }
 
     /// Whether a row is new or has changed. It is known from then on.
     pub(crate) fn is_new(&mut self, row: &str) -> bool {
-        let digits =
-            |bytes: &[u8]| -> String { blake3::hash(bytes).to_hex().chars().take(8).collect() };
+        let digits = |bytes: &[u8]| -> String {
+            blake3::hash(bytes).to_hex().chars().take(ROW_DIGITS).collect()
+        };
         let fields = abide_model::json::RawJsonFields::of(row);
         let id = fields.as_ref().and_then(|fields| fields.decoded("id"));
         let table = fields.as_ref().and_then(|fields| fields.decoded("table"));

@@ -17,6 +17,8 @@ use crate::ImportFilesError;
 
 /// The file of the ledger, in the store's directory.
 const LEDGER: &str = "imported.json";
+/// Whoever writes it holds this file's lock.
+const LEDGER_LOCK: &str = "imported.lock";
 /// The version of its form. One of another version is begun anew.
 const LEDGER_VERSION: u32 = 1;
 
@@ -76,10 +78,19 @@ impl ImportLedger {
         read.filter(|ledger| ledger.version == LEDGER_VERSION).unwrap_or_default()
     }
 
-    /// Replaces the ledger of a store.
+    /// Writes the ledger of a store, with what other imports have written meanwhile.
     pub(crate) fn write(&mut self, store: &Path) -> Result<(), ImportFilesError> {
         self.version = LEDGER_VERSION;
         let path = store.join(LEDGER);
+        let lock_path = store.join(LEDGER_LOCK);
+        let lock = File::create(&lock_path).and_then(|lock| lock.lock().map(|()| lock));
+        let _lock = lock.map_err(ImportFilesError::write(&lock_path))?;
+        for (name, theirs) in Self::read(store).sessions {
+            let ours = self.sessions.get(&name);
+            if ours.is_none_or(|ours| ours.through < theirs.through) {
+                self.sessions.insert(name, theirs);
+            }
+        }
         let text = serde_json::to_vec(self).map_err(|error| ImportFilesError::Write {
             path: path.clone(),
             source: error.into(),

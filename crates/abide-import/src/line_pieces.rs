@@ -62,7 +62,12 @@ pub(crate) fn split_line<'a>(line: &'a [u8], mut give: impl FnMut(usize, LinePie
 /// The next place where an object may begin.
 fn next_brace(text: &str, from: usize) -> Option<usize> {
     let rest = text.as_bytes().get(from..)?;
-    memchr::memchr(b'{', rest).map(|at| from + at)
+    let blanks = rest.len() - rest.trim_ascii_start().len();
+    if rest.get(blanks) == Some(&b'{') {
+        return Some(from + blanks);
+    }
+    // Within a string a quote is escaped: code in one is not taken for an object.
+    memchr::memmem::find(rest, b"{\"").map(|at| from + at)
 }
 
 #[cfg(test)]
@@ -88,10 +93,17 @@ mod tests {
     #[test]
     fn a_line_is_split_wherever_an_object_can_be_read() {
         type Split = [(usize, &'static str)];
-        let cases: [(&[u8], &Split); 10] = [
+        let cases: [(&[u8], &Split); 11] = [
             (b"{\"a\":1}", &[(0, "{\"a\":1}|")]),
             (b"{\"a\":1}\r", &[(0, "{\"a\":1}|\r")]),
             (b" {}  {} ", &[(0, "other  "), (1, "{}|  "), (5, "{}| ")]),
+            (
+                br#"{"a":"{{ {x} {{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{ {"b":2}"#,
+                &[
+                    (0, r#"other {"a":"{{ {x} {{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{ "#),
+                    (50, r#"{"b":2}|"#),
+                ],
+            ),
             (b"{\"a\":1}{\"b\":2}", &[(0, "{\"a\":1}|"), (7, "{\"b\":2}|")]),
             (b"{\"a\":\"x{\"b\":2}", &[(0, "other {\"a\":\"x"), (7, "{\"b\":2}|")]),
             (b"{\"a\":1", &[(0, "other {\"a\":1")]),

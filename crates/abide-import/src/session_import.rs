@@ -52,6 +52,8 @@ pub struct SessionImported {
     pub unfinished: u64,
     /// It is left alone, with the reason.
     pub left: Option<String>,
+    /// Files of it that could not be read, with the reasons. The others were.
+    pub unreadable: Vec<String>,
 }
 
 /// Reads what is new and records it. `known`: what the ledger says of the session.
@@ -87,6 +89,12 @@ pub(crate) fn import_session(
         Err(error) => return Err(error.into()),
     };
     let sources = SessionSources::read(session.view(), known)?;
+    if sources.has_erased {
+        // Its record would be read again.
+        outcome.left = Some("an import did not end, and its events were erased since".to_owned());
+        return Ok((outcome, None));
+    }
+    let files = known.filter(|_| sources.fits_ledger).map(|known| known.files.clone());
     let is_empty = sources.progress.is_empty() && sources.recorded.is_empty();
     let ids = if is_empty { RecordIndex::of_new() } else { RecordIndex::default() };
     let mut recording = SessionRecording {
@@ -100,7 +108,8 @@ pub(crate) fn import_session(
         pending: Vec::new(),
         details: SessionDetails::default(),
         outcome,
-        files: known.map(|known| known.files.clone()).unwrap_or_default(),
+        files: files.unwrap_or_default(),
+        occurred: None,
     };
     for file in &found.files {
         recording.file(found, file)?;
@@ -108,8 +117,9 @@ pub(crate) fn import_session(
     recording.flush()?;
     recording.describe()?;
     let SessionRecording { outcome, files, .. } = recording;
+    // What others record from now on is looked at by the next import.
+    let through = session.view().acknowledged()?;
     session.close()?;
-    let through = work.store.view(&SessionRef::Id(id))?.acknowledged()?;
     Ok((outcome, Some(ImportedSession { session: id, through, files })))
 }
 

@@ -20,8 +20,8 @@ use crate::line_pieces::{LinePiece, split_line};
 use crate::session_import::{ImportWork, SessionImported};
 use crate::session_sources::{RecordIndex, RecordSeqs, SessionSources};
 use crate::source_event::{
-    CarriedRecord, OTHER_BYTES, SourcePlace, carrier_of_record, derived_event, events_of_other,
-    place_of_source,
+    CarriedRecord, OTHER_BYTES, RECORD_BYTES, SourcePlace, bytes_event, carrier_of_record,
+    cut_of_other, derived_event,
 };
 use crate::source_finder::{FoundFile, FoundRows, FoundSession};
 
@@ -30,6 +30,8 @@ const BATCH_EVENTS: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 /// How often it is noted how far a long file was read, in bytes of the file.
 const PROGRESS_BYTES: u64 = 16 << 20;
+/// A longer line is kept in parts, and not as records.
+const LINE_BYTES: u64 = 48 << 20;
 /// The place of the event by which the conversation of a rewritten file begins again: no record is there.
 const BEGINNING: u64 = u64::MAX;
 
@@ -47,6 +49,8 @@ pub(crate) struct SessionRecording<'a> {
     pub(crate) details: SessionDetails,
     pub(crate) outcome: SessionImported,
     pub(crate) files: BTreeMap<String, ImportedFile>,
+    /// The time that a record told last.
+    pub(crate) occurred: Option<Timestamp>,
 }
 
 impl SessionRecording<'_> {
@@ -74,8 +78,16 @@ impl SessionRecording<'_> {
             {
                 return Ok(());
             }
+            // The other files can be read all the same.
+            Err(ImportFilesError::Read { path, source }) => {
+                let unreadable = format!("{}: {source}", path.display());
+                self.outcome.unreadable.push(unreadable);
+                return self.flush();
+            }
             Err(error) => return Err(error),
         };
+        let recorded = self.session.redacted(NewEvent::try_from(progress.clone())?);
+        let progress = recorded.data.decode().unwrap_or(progress);
         // A file whose end is not there yet is looked at again.
         let stamp = if complete { file.stamp } else { FileStamp::default() };
         self.files.insert(name.clone(), ImportedFile { stamp, progress });
@@ -96,6 +108,12 @@ impl SessionRecording<'_> {
         let mut tail = None;
         if let Some(known) = &progress {
             tail = tail_of(&file.path, file.kept.content, known)?;
+            if tail.is_none() && self.session.core()?.health.erased > 0 {
+                // What was erased may be in it.
+                let why = "its file was rewritten, and data of the session was erased here";
+                self.outcome.left = Some(why.to_owned());
+                return Ok((known.clone(), true));
+            }
             if tail.is_none() {
                 // It is not the file that was read.
                 name = self.sources.renewed(&file.kept.name);
@@ -111,29 +129,40 @@ impl SessionRecording<'_> {
         }
         let mut line = Vec::new();
         let mut complete = true;
+        // Of a line that is too long to be a record, this is not the beginning.
+        let mut goes_on = false;
         loop {
             line.clear();
-            if lines.read_until(b'\n', &mut line).map_err(failed())? == 0 {
+            let read = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
+            if read.map_err(failed())? == 0 {
                 break;
             }
             let is_whole = line.last() == Some(&b'\n');
+            let is_long = !is_whole && line.len() as u64 == LINE_BYTES;
             let text = trimmed(&line);
-            if !is_whole && !is_records(text) && is_fresh(&file.path) {
+            if goes_on || is_long {
+                self.other(&reading, reading.end, text)?;
+            } else if !is_whole && !is_records(text) && is_fresh(&file.path) {
                 self.outcome.unfinished += text.len() as u64;
                 complete = false;
                 break;
-            }
-            let start = reading.end;
-            let mut pieces = Vec::new();
-            split_line(text, |at, piece| pieces.push((start + at as u64, piece)));
-            for (at, piece) in pieces {
-                match piece {
-                    LinePiece::Record { json, blanks } => {
-                        self.record(&mut reading, at, json, blanks)?;
+            } else {
+                let start = reading.end;
+                let mut done = Ok(());
+                split_line(text, |at, piece| {
+                    if done.is_ok() {
+                        let at = start + at as u64;
+                        done = match piece {
+                            LinePiece::Record { json, blanks } => {
+                                self.record(&mut reading, at, json, blanks)
+                            }
+                            LinePiece::Other(bytes) => self.other(&reading, at, bytes),
+                        };
                     }
-                    LinePiece::Other(bytes) => self.other(&reading, at, bytes)?,
-                }
+                });
+                done?;
             }
+            goes_on = is_long;
             reading.advance(&line);
             self.work.read.fetch_add(line.len() as u64, Ordering::Relaxed);
             if reading.end - reading.noted >= PROGRESS_BYTES {
@@ -172,15 +201,17 @@ impl SessionRecording<'_> {
         let mut reading = FileReading::begin(found.agent, file, name, None);
         let mut part = Vec::new();
         loop {
-            part.clear();
-            let most = OTHER_BYTES as u64;
-            input.by_ref().take(most).read_to_end(&mut part).map_err(failed())?;
+            let most = (2 * OTHER_BYTES).saturating_sub(part.len()) as u64;
+            let read = input.by_ref().take(most).read_to_end(&mut part).map_err(failed())?;
             if part.is_empty() {
                 break;
             }
+            let end = if read == 0 { part.len() } else { cut_of_other(&part) };
+            let rest = part.split_off(end);
             self.other(&reading, reading.end, &part)?;
             reading.end += part.len() as u64;
             self.work.read.fetch_add(part.len() as u64, Ordering::Relaxed);
+            part = rest;
         }
         let mut progress = reading.progress(self.agent);
         progress.hash = Some(hash);
@@ -232,6 +263,9 @@ impl SessionRecording<'_> {
         json: &str,
         blanks: &str,
     ) -> Result<(), ImportFilesError> {
+        if json.len() > RECORD_BYTES {
+            return self.other(reading, at, [json, blanks].concat().as_bytes());
+        }
         let read = reading.reader.read(json);
         self.outcome.records += 1;
         if !read.known {
@@ -239,17 +273,22 @@ impl SessionRecording<'_> {
         }
         let name = reading.name.clone();
         let place = SourcePlace { file: &name, at };
-        let mut skipped = self.sources.recorded.get(&(name.clone(), at)).copied().unwrap_or(0);
+        let recorded = self.sources.recorded.get(&(name.clone(), at)).copied();
+        let recorded = recorded.unwrap_or_default();
+        let mut skipped = recorded.count - usize::from(recorded.rewound);
         let mut skip = || {
             let is_there = skipped > 0;
             skipped = skipped.saturating_sub(1);
             is_there
         };
-        if let Some(to) = self.rewind_target(&read)?
-            && !skip()
+        // It comes before the other events of the record.
+        if recorded.count == 0
+            && let Some(to) = self.rewind_target(&read)?
         {
             self.rewind(place, to)?;
         }
+        reading.occurred = read.occurred.or(reading.occurred);
+        self.occurred = self.occurred.max(reading.occurred);
         let lane = read.lane.clone().or_else(|| reading.found.kept.lane.clone());
         let replaces = match read.message.as_ref().and_then(|message| message.replaces.as_ref()) {
             Some(id) => {
@@ -258,11 +297,11 @@ impl SessionRecording<'_> {
             }
             None => None,
         };
-        let occurred = read.occurred;
-        let first = self.batch.len();
+        let occurred = reading.occurred;
+        let first = if read.compaction.is_some() { 0 } else { self.batch.len() };
         if !skip() {
             let carried = CarriedRecord { occurred, lane: lane.clone(), replaces };
-            self.push_in_record(carrier_of_record(place, json, blanks, &read, carried));
+            self.push_in_record(carrier_of_record(place, json, blanks, &read, carried)?);
         }
         if let Some(summary) = &read.compaction
             && !skip()
@@ -291,8 +330,6 @@ impl SessionRecording<'_> {
         if reading.found.kept.lane.is_none() {
             merge_details(&mut self.details, details, reading.found.workspace.as_ref());
         }
-        // A compaction empties the batch.
-        let first = first.min(self.batch.len());
         if let Some(id) = id.filter(|_| self.batch.len() > first) {
             self.pending.push((id, first, self.batch.len() - 1));
         }
@@ -306,15 +343,30 @@ impl SessionRecording<'_> {
         at: u64,
         bytes: &[u8],
     ) -> Result<(), ImportFilesError> {
-        for event in events_of_other(SourcePlace { file: &reading.name, at }, bytes) {
-            let place = place_of_source(event.data.as_str());
-            let is_there = place.is_some_and(|place| self.sources.recorded.contains_key(&place));
-            if !is_there {
-                let lane = reading.found.kept.lane.clone();
-                self.push(NewEvent { lane, ..event })?;
+        let mut rest = bytes;
+        let mut at = at;
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(cut_of_other(rest));
+            let key = (reading.name.clone(), at);
+            if !self.sources.recorded.contains_key(&key) {
+                let place = SourcePlace { file: &reading.name, at };
+                let event = bytes_event(place, part, self.redacted_bytes(part))?;
+                let (occurred, lane) = (reading.occurred, reading.found.kept.lane.clone());
+                self.push(NewEvent { occurred, lane, ..event })?;
             }
+            at += part.len() as u64;
+            rest = after;
         }
         Ok(())
+    }
+
+    /// Bytes that are no text as a text without secrets, if there are any in them.
+    fn redacted_bytes(&self, bytes: &[u8]) -> Option<String> {
+        if std::str::from_utf8(bytes).is_ok() {
+            return None;
+        }
+        let text = String::from_utf8_lossy(bytes);
+        Some(self.session.redacted_text(&text)).filter(|redacted| *redacted != *text)
     }
 
     /// The last event that stays, if the conversation goes back.
@@ -333,6 +385,7 @@ impl SessionRecording<'_> {
     fn rewind(&mut self, place: SourcePlace<'_>, to: Seq) -> Result<(), ImportFilesError> {
         self.flush()?;
         let rewind = NewEvent::try_from(Rewind { to, ..Rewind::default() })?;
+        let rewind = NewEvent { occurred: self.occurred, ..rewind };
         self.batch.push(derived_event(place, rewind));
         self.flush()
     }
@@ -447,11 +500,11 @@ impl SessionRecording<'_> {
             ..SessionFields::default()
         };
         if update != SessionFields::default() {
-            self.push(NewEvent::try_from(update)?)?;
+            self.push(NewEvent { occurred: self.occurred, ..NewEvent::try_from(update)? })?;
         }
         if core.status == SessionStatus::Pending && core.messages.total > 0 {
             let idle = StatusChange { status: SessionStatus::Idle, reason: None, summary: None };
-            self.push(NewEvent::try_from(idle)?)?;
+            self.push(NewEvent { occurred: self.occurred, ..NewEvent::try_from(idle)? })?;
         }
         self.flush()
     }

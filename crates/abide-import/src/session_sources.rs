@@ -9,6 +9,14 @@ use abide_model::{Event, SourceProgress};
 use crate::import_ledger::ImportedSession;
 use crate::source_event::{place_of_event, record_id_of_event};
 
+/// The events of a record that an import left which did not end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RecordedEvents {
+    pub(crate) count: usize,
+    /// One of them went back in the conversation.
+    pub(crate) rewound: bool,
+}
+
 /// The files of a session, as far as they are in its journal.
 #[derive(Debug, Default)]
 pub(crate) struct SessionSources {
@@ -16,9 +24,13 @@ pub(crate) struct SessionSources {
     pub(crate) progress: BTreeMap<String, SourceProgress>,
     /// After that, how many events each record has, by file and place. An import that was killed
     /// leaves some.
-    pub(crate) recorded: HashMap<(String, u64), usize>,
+    pub(crate) recorded: HashMap<(String, u64), RecordedEvents>,
+    /// After that, an event was erased: nobody knows of which record it was.
+    pub(crate) has_erased: bool,
     /// The last event that was looked at.
     pub(crate) through: Seq,
+    /// The ledger knows no more than the session has.
+    pub(crate) fits_ledger: bool,
 }
 
 impl SessionSources {
@@ -32,6 +44,7 @@ impl SessionSources {
         // A session that was put back from a copy may be shorter.
         if let Some(known) = known.filter(|known| known.through <= last) {
             sources.through = known.through;
+            sources.fits_ledger = true;
             for file in known.files.values() {
                 // Under the name by which it was recorded last.
                 let progress = file.progress.clone();
@@ -50,36 +63,36 @@ impl SessionSources {
             let read = event.data.as_ref().and_then(|data| data.decode::<SourceProgress>().ok());
             if let Some(progress) = read {
                 self.recorded.retain(|(file, _), _| *file != progress.file);
+                self.has_erased = false;
                 self.progress.insert(progress.file.clone(), progress);
             }
         } else if let Some(place) = place_of_event(event) {
-            *self.recorded.entry(place).or_default() += 1;
+            let recorded = self.recorded.entry(place).or_default();
+            recorded.count += 1;
+            recorded.rewound |= event.kind == Kind::SESSION_REWOUND;
+        } else if event.data.is_none() {
+            self.has_erased = true;
         }
     }
 
     /// The newest name of a file and how far it was read. A file that was rewritten is recorded once
     /// more, as `name~2`, `name~3`.
     pub(crate) fn newest(&self, name: &str) -> (String, Option<&SourceProgress>) {
-        let mut newest = (name.to_owned(), self.progress.get(name));
-        for number in 2.. {
-            let next = format!("{name}~{number}");
-            let known = self.progress.get(&next);
-            if known.is_none() && !self.recorded.keys().any(|(file, _)| *file == next) {
-                return newest;
-            }
-            newest = (next, known);
-        }
-        newest
+        let number = |file: &str| file.strip_prefix(name)?.strip_prefix('~')?.parse::<u64>().ok();
+        let files = self.progress.keys().chain(self.recorded.keys().map(|(file, _)| file));
+        let newest = match files.filter_map(|file| number(file)).max() {
+            Some(number) => format!("{name}~{number}"),
+            None => name.to_owned(),
+        };
+        let progress = self.progress.get(&newest);
+        (newest, progress)
     }
 
     /// The name under which a file is recorded that is not what it was.
     pub(crate) fn renewed(&self, name: &str) -> String {
-        let (newest, progress) = self.newest(name);
-        if progress.is_none() && !self.recorded.keys().any(|(file, _)| *file == newest) {
-            return newest;
-        }
-        let number = newest.rsplit_once('~').and_then(|(_, number)| number.parse::<u64>().ok());
-        let number = number.filter(|_| newest != name).unwrap_or(1);
+        let (newest, _) = self.newest(name);
+        let number = newest.strip_prefix(name).and_then(|rest| rest.strip_prefix('~'));
+        let number = number.and_then(|number| number.parse::<u64>().ok()).unwrap_or(1);
         format!("{name}~{}", number + 1)
     }
 }

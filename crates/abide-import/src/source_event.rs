@@ -3,14 +3,16 @@
 use abide_agents::{ReadRecord, RecordText};
 use abide_model::json::{RawJsonFields, write_string};
 use abide_model::{
-    Event, EventLimits, Kind, LaneId, MessageForm, NewEvent, Payload, RecordedMessage, Seq,
-    SourceRecord, Timestamp,
+    Event, EventLimits, InputError, Kind, LaneId, MessageForm, NewEvent, Payload, RecordedMessage,
+    Seq, SourceRecord, Timestamp,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// The most bytes of one event that are not JSON. More of them are several events.
 pub(crate) const OTHER_BYTES: usize = 1 << 20;
+/// A larger record is kept as bytes: with what is added to it, it would not be an event.
+pub(crate) const RECORD_BYTES: usize = 24 << 20;
 
 /// Where a piece of a file stands.
 #[derive(Debug, Clone, Copy)]
@@ -37,27 +39,57 @@ pub(crate) fn carrier_of_record(
     blanks: &str,
     read: &ReadRecord,
     carried: CarriedRecord,
-) -> NewEvent {
+) -> Result<NewEvent, InputError> {
     let event = message_event(place, json, blanks, read, carried.replaces)
-        .or_else(|| record_event(place, json, blanks, read))
-        .unwrap_or_else(|| bytes_event(place, format!("{json}{blanks}").as_bytes()));
-    NewEvent { occurred: carried.occurred, lane: carried.lane, ..event }
+        .or_else(|| record_event(place, json, blanks, read));
+    let event = match event {
+        Some(event) => event,
+        // It is nested too deep for an event.
+        None => bytes_event(place, format!("{json}{blanks}").as_bytes(), None)?,
+    };
+    Ok(NewEvent { occurred: carried.occurred, lane: carried.lane, ..event })
 }
 
-/// The event that carries bytes that are no record.
-pub(crate) fn bytes_event(place: SourcePlace<'_>, bytes: &[u8]) -> NewEvent {
+/// The event that carries bytes that are no record. Bytes that are no text are kept in base64, where no
+/// secret would be found: `redacted` is a text without secrets that takes their place.
+pub(crate) fn bytes_event(
+    place: SourcePlace<'_>,
+    bytes: &[u8],
+    redacted: Option<String>,
+) -> Result<NewEvent, InputError> {
     let mut record = SourceRecord {
         file: place.file.to_owned(),
         at: place.at,
         bytes: bytes.len() as u64,
         ..SourceRecord::default()
     };
-    match std::str::from_utf8(bytes) {
-        Ok(text) => record.text = Some(text.to_owned()),
-        Err(_) => record.base64 = Some(STANDARD.encode(bytes)),
+    match (redacted, std::str::from_utf8(bytes)) {
+        (Some(redacted), _) => record.text = Some(redacted),
+        (None, Ok(text)) => record.text = Some(text.to_owned()),
+        (None, Err(_)) => record.base64 = Some(STANDARD.encode(bytes)),
     }
-    let data = Payload::of(&record).unwrap_or_else(|_| Payload::from_stored("{}".into()));
-    NewEvent::new(Kind::SOURCE_RECORDED, data)
+    Ok(NewEvent::new(Kind::SOURCE_RECORDED, Payload::of(&record)?))
+}
+
+/// How many of these bytes one event carries: as many as fit, up to the end of a line, of a word or at
+/// least of a character, so that no secret is cut in two.
+pub(crate) fn cut_of_other(bytes: &[u8]) -> usize {
+    let Some(most) = bytes.get(..OTHER_BYTES).filter(|_| bytes.len() > OTHER_BYTES) else {
+        return bytes.len();
+    };
+    let near = OTHER_BYTES / 2;
+    let ends = |is_end: fn(u8) -> bool| {
+        let at = most.iter().rposition(|byte| is_end(*byte)).map(|at| at + 1);
+        at.filter(|at| *at > near)
+    };
+    ends(|byte| byte == b'\n')
+        .or_else(|| ends(|byte| byte.is_ascii_whitespace()))
+        .or_else(|| (near..=OTHER_BYTES).rev().find(|at| begins_character(bytes.get(*at))))
+        .unwrap_or(OTHER_BYTES)
+}
+
+fn begins_character(byte: Option<&u8>) -> bool {
+    byte.is_some_and(|byte| byte & 0xC0 != 0x80)
 }
 
 /// Marks an event that a record tells of beside its message, so that it can be counted after a crash.
@@ -247,15 +279,4 @@ fn write_source(
         write_string(out, blanks);
     }
     out.push('}');
-}
-
-/// The events that carry a piece of a line that is no record: one, or several if it is long.
-pub(crate) fn events_of_other(place: SourcePlace<'_>, bytes: &[u8]) -> Vec<NewEvent> {
-    let mut at = place.at;
-    let mut events = Vec::new();
-    for part in bytes.chunks(OTHER_BYTES) {
-        events.push(bytes_event(SourcePlace { at, ..place }, part));
-        at += part.len() as u64;
-    }
-    events
 }

@@ -10,6 +10,9 @@ use abide_model::SourceProgress;
 use crate::ImportFilesError;
 use crate::source_event::{bytes_of_source, source_of_event};
 
+/// No record is larger than this, and so no gap that an erased one leaves.
+const GAP_BYTES: u64 = 64 << 20;
+
 /// A file that a session was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceFile {
@@ -65,7 +68,7 @@ pub fn write_source_file(
         }
         line_feeds(to, at.saturating_sub(end)).map_err(failed())?;
         to.write_all(&bytes).map_err(failed())?;
-        end = at + source.bytes;
+        end = at.saturating_add(source.bytes);
     }
     if !file.is_rows {
         line_feeds(to, file.length.saturating_sub(end)).map_err(failed())?;
@@ -75,5 +78,8 @@ pub fn write_source_file(
 
 /// Nothing but line feeds stands between records. Where one was erased, its place is left empty.
 fn line_feeds(to: &mut dyn Write, count: u64) -> std::io::Result<()> {
+    if count > GAP_BYTES {
+        return Err(std::io::Error::other("the events do not say where the records stood"));
+    }
     std::io::copy(&mut std::io::Read::take(std::io::repeat(b'\n'), count), to).map(drop)
 }

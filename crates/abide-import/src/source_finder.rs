@@ -11,6 +11,7 @@ use abide_agents::{AgentKind, KeptContent, KeptFile, KeptForm, KeptSessions, Ses
 
 use crate::ImportFilesError;
 use crate::database_rows::{DatabaseCopy, list_sessions, rows_of_session};
+use crate::file_reading::open_lines;
 use crate::import_ledger::FileStamp;
 use crate::line_pieces::{LinePiece, split_line};
 
@@ -144,16 +145,17 @@ impl SourceFinder {
         match &kept.form {
             KeptForm::Files { roots, classify, workspaces } => {
                 let mut files = Vec::new();
-                for root in *roots {
-                    walk(&directory.join(root), &mut files, unreadable);
+                match &self.within {
+                    Some(within) if within.is_file() => files.push(within.clone()),
+                    Some(within) => walk(within, &mut files, unreadable),
+                    None => roots.iter().for_each(|root| {
+                        walk(&directory.join(root), &mut files, unreadable);
+                    }),
                 }
                 files.sort();
                 let side = workspaces.map(|(name, of)| (small_text(&directory.join(name)), of));
                 for path in files {
-                    let Ok(below) = path.strip_prefix(directory) else { continue };
-                    if self.within.as_ref().is_some_and(|within| !path.starts_with(within)) {
-                        continue;
-                    }
+                    let Some(below) = below_roots(&path, directory, roots) else { continue };
                     let Some(file) = classify(below) else { continue };
                     let stamp = match fs::metadata(&path) {
                         Ok(metadata) if metadata.is_file() => FileStamp::of(&metadata),
@@ -174,7 +176,10 @@ impl SourceFinder {
                 }
             }
             KeptForm::Rows { database, sessions, tables } => {
-                let path = directory.join(database);
+                let named = self.within.as_ref().filter(|within| {
+                    within.is_file() && within.file_name() == Path::new(database).file_name()
+                });
+                let path = named.cloned().unwrap_or_else(|| directory.join(database));
                 if self.within.as_ref().is_some_and(|within| !path.starts_with(within)) {
                     return;
                 }
@@ -213,6 +218,19 @@ impl SourceFinder {
     }
 }
 
+/// A path as it is below the directory of an agent: below this one, or else from the nearest directory on
+/// that has the name of a root, as in a copy of it.
+fn below_roots<'a>(path: &'a Path, directory: &Path, roots: &[&str]) -> Option<&'a Path> {
+    if let Ok(below) = path.strip_prefix(directory) {
+        return Some(below);
+    }
+    let is_root = |dir: &&Path| {
+        dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| roots.contains(&name))
+    };
+    let root = path.ancestors().skip(1).find(is_root)?;
+    path.strip_prefix(root.parent()?).ok()
+}
+
 /// With the files of the main lane first, then those of subagents, then what is kept as a whole.
 fn ordered(mut session: FoundSession) -> FoundSession {
     session.files.sort_by(|left, right| {
@@ -220,15 +238,48 @@ fn ordered(mut session: FoundSession) -> FoundSession {
             |file: &FoundFile| (file.kept.content == KeptContent::Whole, file.kept.lane.is_some());
         rank(left).cmp(&rank(right)).then_with(|| left.kept.name.cmp(&right.kept.name))
     });
-    // The same file in two places, as one that is being archived: the larger one has all of it.
-    session.files.dedup_by(|later, earlier| {
-        let same = later.kept.name == earlier.kept.name;
-        if same && later.stamp.size > earlier.stamp.size {
-            std::mem::swap(later, earlier);
+    // The same file in two places, as one that is being archived: the longer one has all of it. Another
+    // file of that name is told from it by its directory.
+    let mut files: Vec<FoundFile> = Vec::with_capacity(session.files.len());
+    for mut file in session.files {
+        let same = files.last_mut().filter(|last| last.kept.name == file.kept.name);
+        match same {
+            None => files.push(file),
+            Some(last) if is_beginning(&file.path, &last.path) => {}
+            Some(last) if is_beginning(&last.path, &file.path) => *last = file,
+            Some(_) => {
+                let dir = file.path.parent().and_then(Path::file_name).unwrap_or_default();
+                file.kept.name = format!("{}@{}", file.kept.name, dir.to_string_lossy());
+                files.push(file);
+            }
         }
-        same
-    });
+    }
+    session.files = files;
     session
+}
+
+/// Whether a file is the beginning of another one.
+fn is_beginning(short: &Path, long: &Path) -> bool {
+    let read = || -> std::io::Result<bool> {
+        let (short, long) = (fs::File::open(short)?, fs::File::open(long)?);
+        if short.metadata()?.len() > long.metadata()?.len() {
+            return Ok(false);
+        }
+        let (mut short, mut long) = (BufReader::new(short), BufReader::new(long));
+        loop {
+            let (left, right) = (short.fill_buf()?, long.fill_buf()?);
+            let length = left.len().min(right.len());
+            if length == 0 {
+                return Ok(left.is_empty());
+            }
+            if left.get(..length) != right.get(..length) {
+                return Ok(false);
+            }
+            short.consume(length);
+            long.consume(length);
+        }
+    };
+    read().unwrap_or(false)
 }
 
 /// Every regular file below a directory. Links are not followed.
@@ -260,7 +311,7 @@ fn first_told(
     path: &Path,
     told: fn(SessionDetails) -> Option<String>,
 ) -> Option<String> {
-    let mut lines = BufReader::new(fs::File::open(path).ok()?);
+    let mut lines = open_lines(path, file.content, 0).ok()?;
     let mut reader = (kept.reader)(file, None);
     let mut line = Vec::new();
     for _ in 0..LOOKED_AT {

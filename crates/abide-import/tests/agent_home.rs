@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use abide::secrets::Redaction;
+use abide::secrets::{Redaction, RedactionOptions, RedactionSettings};
 use abide::{
     Event, EventRange, LocalOptions, LocalStore, SessionId, SessionRef, SessionView, Store,
 };
@@ -25,9 +25,21 @@ pub(crate) struct AgentHome {
 
 impl AgentHome {
     pub(crate) fn new() -> Self {
+        let home = Self::redacting();
+        Self { store: home.store.with_redaction(Redaction::off()), ..home }
+    }
+
+    /// Secrets become marks, as for everybody.
+    pub(crate) fn redacting() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::init(&dir.path().join("store"), LocalOptions::default()).unwrap();
-        let store = Store::local(store).with_redaction(Redaction::off());
+        let options = RedactionOptions {
+            settings: RedactionSettings::OfUser(None),
+            variables: Some(Vec::new()),
+            directory: None,
+            state: Some(dir.path().join("state")),
+        };
+        let store = Store::local(store).with_redaction(Redaction::new(options));
         Self { dir, store }
     }
 

@@ -184,6 +184,81 @@ fn a_file_that_was_rewritten_is_recorded_once_more_and_its_conversation_begins_a
 }
 
 #[test]
+fn a_file_that_is_rewritten_again_and_again_is_recorded_once_each_time() {
+    let home = AgentHome::new();
+    let text = |number: usize| format!("{}\n", prompt(&format!("v{number}"), None, "Again"));
+    let mut session = None;
+    for number in 1..5 {
+        home.write(text(number));
+        session = Some(home.import_one());
+        let more =
+            format!("{}\n", prompt(&format!("w{number}"), Some(&format!("v{number}")), "More"));
+        home.append(&more);
+        home.import();
+        let name = if number == 1 {
+            "session.jsonl".to_owned()
+        } else {
+            format!("session.jsonl~{number}")
+        };
+        let expected = format!("{}{more}", text(number));
+        assert_eq!(home.given_back(session.unwrap(), &name), expected.as_bytes());
+        assert_eq!(home.view(session.unwrap()).state().unwrap().core.messages.total, 2);
+    }
+    let events = home.events(session.unwrap());
+    assert_eq!(events.iter().filter(|event| event.kind == Kind::MESSAGE_ADDED).count(), 8);
+}
+
+#[test]
+fn what_was_erased_does_not_come_back_with_a_file_that_is_rewritten() {
+    let home = AgentHome::new();
+    home.write(conversation());
+    let session = home.import_one();
+    let events = home.events(session);
+    let message = events.iter().find(|event| event.kind == Kind::MESSAGE_ADDED).unwrap().seq;
+    let wait = std::time::Duration::from_secs(2);
+    home.store.erase_payloads(session, &[message], wait).unwrap();
+    home.write(conversation().replace("A talk", "Another talk"));
+    let done = home.import();
+    let left = done.sessions[0].as_ref().unwrap().left.clone().unwrap();
+    assert!(left.contains("was rewritten"), "{left}");
+    let text: String = home.events(session).iter().map(Event::to_json).collect();
+    assert!(!text.contains("Fix the parser"));
+}
+
+#[test]
+fn a_secret_in_bytes_that_are_no_text_is_not_recorded() {
+    let home = AgentHome::redacting();
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let mut bytes = conversation().into_bytes();
+    bytes.extend(format!("{{\"token\":\"{secret}\",\"x\":\"").as_bytes());
+    bytes.extend(b"\xff\"}\n");
+    home.write(&bytes);
+    // And one across the border of two events.
+    let large = home.file().with_extension("").join("tool-results/r.txt");
+    let mut text = "\u{e9}".repeat((1 << 19) - 10);
+    text.push_str(&format!(" {secret} "));
+    text.push_str(&"\u{e9}".repeat(1 << 18));
+    write(&large, text.as_bytes());
+    let session = home.import_one();
+    let recorded: String = home.events(session).iter().map(Event::to_json).collect();
+    assert!(!recorded.contains(&secret));
+    assert_eq!(recorded.matches("‹redacted:").count(), 2);
+    let given = home.given_back(session, "tool-results/r.txt");
+    assert!(String::from_utf8(given).unwrap().contains(" ‹redacted:"));
+}
+
+#[test]
+fn a_record_too_large_for_an_event_is_kept_in_parts() {
+    let home = AgentHome::new();
+    let large = prompt("u7", Some("a3"), &"long text ".repeat(5 << 20));
+    let text = format!("{}{large}\n{}\n", conversation(), prompt("u8", Some("a3"), "After it"));
+    home.write(&text);
+    let session = home.import_one();
+    assert!(home.given_back(session, "session.jsonl") == text.as_bytes());
+    assert_eq!(home.view(session).state().unwrap().core.messages.total, 6);
+}
+
+#[test]
 fn a_session_that_was_removed_does_not_come_back() {
     let home = AgentHome::new();
     home.write(conversation());

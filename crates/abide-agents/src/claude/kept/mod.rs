@@ -21,7 +21,7 @@ pub(super) static KEPT: KeptSessions = KeptSessions {
     directory,
     form: KeptForm::Files { roots: &["projects"], classify, workspaces: None },
     reader,
-    resume: |session| vec!["claude".to_owned(), "--resume".to_owned(), session.to_owned()],
+    resume: |session| vec!["--resume".to_owned(), session.to_owned()],
 };
 
 fn directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {

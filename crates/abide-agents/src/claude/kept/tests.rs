@@ -107,7 +107,7 @@ fn the_directory_is_the_users_own_or_the_one_that_is_named() {
     let named = |name: &str| (name == "CLAUDE_CONFIG_DIR").then(|| OsString::from("/c"));
     assert_eq!((KEPT.directory)(&named, home), Path::new("/c"));
     assert_eq!((KEPT.directory)(&|_| Some(OsString::new()), home), Path::new("/h/.claude"));
-    assert_eq!((KEPT.resume)("ID"), ["claude", "--resume", "ID"]);
+    assert_eq!((KEPT.resume)("ID"), ["--resume", "ID"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) static KEPT: KeptSessions = KeptSessions {
     directory,
     form: KeptForm::Files { roots: &["sessions", "archived_sessions"], classify, workspaces: None },
     reader: |file, memory| Box::new(CodexRecordReader::new(file, memory)),
-    resume: |session| vec!["codex".to_owned(), "resume".to_owned(), session.to_owned()],
+    resume: |session| vec!["resume".to_owned(), session.to_owned()],
 };
 
 fn directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {

@@ -68,7 +68,7 @@ fn the_directory_is_the_users_own_or_the_one_that_is_named() {
     assert_eq!((KEPT.directory)(&|_| None, home), Path::new("/h/.codex"));
     let named = |name: &str| (name == "CODEX_HOME").then(|| OsString::from("/c"));
     assert_eq!((KEPT.directory)(&named, home), Path::new("/c"));
-    assert_eq!((KEPT.resume)("ID"), ["codex", "resume", "ID"]);
+    assert_eq!((KEPT.resume)("ID"), ["resume", "ID"]);
 }
 
 #[test]

@@ -89,7 +89,7 @@ struct ImportedFilesReport<'a> {
 impl AgentFilesImport {
     pub(super) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
         let interrupted = interrupt_flag()?;
-        let mut found = self.find(surroundings);
+        let mut found = self.find(surroundings)?;
         let opened = match self.dry_run {
             true => surroundings.find_import_store()?,
             false => Some(surroundings.open_import_store()?),
@@ -114,7 +114,8 @@ impl AgentFilesImport {
             let mut wanted = Vec::new();
             for session in of_agent {
                 let news = match &importer {
-                    Some(importer) => importer.news(&session).map_err(CommandError::because)?,
+                    // What fails here fails again in the import, which goes on with the others.
+                    Some(importer) => importer.news(&session).unwrap_or(ImportNews::Changed),
                     None => ImportNews::New,
                 };
                 match news {
@@ -156,10 +157,10 @@ impl AgentFilesImport {
         }
     }
 
-    fn find(&self, surroundings: &CommandContext) -> FoundSources {
+    fn find(&self, surroundings: &CommandContext) -> Result<FoundSources, CommandError> {
         let finder = surroundings.source_finder();
         if self.selections.is_empty() {
-            return finder.find();
+            return Ok(finder.find());
         }
         let mut found = FoundSources::default();
         for selection in &self.selections {
@@ -167,11 +168,17 @@ impl AgentFilesImport {
                 ImportSelection::Agent(agent) => (Some(agent), None),
                 ImportSelection::Within(path) => (None, Some(path)),
             };
-            let more = SourceFinder { agent, within, ..finder.clone() }.find();
+            let more = SourceFinder { agent, within: within.clone(), ..finder.clone() }.find();
+            if let Some(within) = within.filter(|_| more.sessions.is_empty()) {
+                return Err(CommandError::failed(format!(
+                    "there are no sessions of agents in {}",
+                    escape::text(&within.to_string_lossy())
+                )));
+            }
             found.sessions.extend(more.sessions);
             found.unreadable.extend(more.unreadable);
         }
-        found
+        Ok(found)
     }
 
     /// Leaves out what is too old, of another project, or not for a shared store.
@@ -259,6 +266,7 @@ impl AgentImportReport {
             self.events += imported.events;
             self.unfinished += imported.unfinished;
             self.held += usize::from(imported.left.is_some());
+            failures.extend(imported.unreadable);
             for (sort, count) in imported.unknown {
                 *self.unknown.entry(sort).or_default() += count;
             }
