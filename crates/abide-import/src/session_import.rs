@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use abide::{NewSession, SessionFields, SessionId, SessionRef, Store, StoreError, Timestamp};
 use abide_agents::{KeptContent, SessionDetails};
@@ -23,6 +24,8 @@ use crate::source_finder::FoundSession;
 
 /// How many records of a new session are looked at before it is made: for its directory and its start.
 const LOOKED_AT: usize = 200;
+/// A session that grew by so many events is compressed.
+const SEALED_EVENTS: u64 = 1000;
 
 /// What an import reads, by its callers' wishes.
 pub(crate) struct ImportWork<'a> {
@@ -120,7 +123,17 @@ pub(crate) fn import_session(
     // What others record from now on is looked at by the next import.
     let through = session.view().acknowledged()?;
     session.close()?;
+    seal(work.store, id, &outcome);
     Ok((outcome, Some(ImportedSession { session: id, through, files })))
+}
+
+/// Compresses what was recorded, where it is worth a segment of its own: nobody may write to the session for
+/// long. What cannot be compressed now is left to the next cleanup.
+fn seal(store: &Store, session: SessionId, outcome: &SessionImported) {
+    let is_worth = outcome.is_new || outcome.events >= SEALED_EVENTS;
+    if let Some(files) = store.as_files().filter(|_| is_worth && outcome.events > 0) {
+        let _ = files.seal_whole(session, Duration::ZERO);
+    }
 }
 
 /// The session to make, by its first records; `None` if it has none.

@@ -81,7 +81,7 @@ fn the_parts_of_an_answer_are_one_turn_wherever_the_results_come() {
     ];
     for order in orders {
         let before = [user(json!("Look.")), thought.clone(), text.clone()];
-        let messages = [&before[..], &order[..], &[end.clone()]].concat();
+        let messages = [&before[..], &order[..], std::slice::from_ref(&end)].concat();
         let context = context(&messages);
         let anthropic = rendering::json_of(&render(MessageForm::Anthropic, &context));
         let openai = rendering::json_of(&render(MessageForm::OpenAi, &context));
