@@ -4,10 +4,10 @@ TRUNCATE overview, said, turn, touched;
 UPDATE lease SET at_rest = false WHERE at_rest;
 
 -- In milliseconds: when it happened.
-ALTER TABLE said ADD COLUMN at bigint NOT NULL;
+ALTER TABLE said ADD COLUMN IF NOT EXISTS at bigint NOT NULL;
 
 -- Usage: of what has an id, copies in other sessions count once.
-CREATE TABLE spent (
+CREATE TABLE IF NOT EXISTS spent (
     sid         bigint NOT NULL REFERENCES session (sid) ON DELETE CASCADE,
     -- By the provider; empty if it is not known.
     id          text COLLATE "C" NOT NULL,

@@ -28,10 +28,13 @@ impl Overview {
     /// Applies what an event says about the name.
     pub(super) fn apply_name(&mut self, event: &Event) {
         if event.kind == Kind::MESSAGE_ADDED && event.lane.is_none() {
-            let replaced = self.request_at.is_some() && event.replaces() == self.request_at;
-            if self.request.is_none() || replaced {
+            let replaced = self.request_at.filter(|(first, newest)| {
+                event.replaces().is_some_and(|old| old == *first || old == *newest)
+            });
+            if self.request.is_none() || replaced.is_some() {
                 let prompt = event.data.as_ref().and_then(person_prompt);
-                self.request_at = prompt.is_some().then_some(event.seq);
+                let first = replaced.map_or(event.seq, |(first, _)| first);
+                self.request_at = prompt.is_some().then_some((first, event.seq));
                 self.request = prompt.map(super::overview::clip_overview_text);
             }
         }

@@ -40,9 +40,9 @@ pub struct Overview {
     pub summary: Option<String>,
     /// The first prompt of a person in the main lane.
     pub request: Option<String>,
-    /// The message with it.
+    /// The first and the newest version of the message with it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_at: Option<Seq>,
+    pub request_at: Option<(Seq, Seq)>,
     /// The command of its first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

@@ -271,7 +271,7 @@ pub(super) fn what_happened_before_is_listed_by_its_time(subject: &dyn Subject) 
     let store = subject.open();
     let said = |text: &str, day: u8| {
         format!(
-            r#"{{"kind":"message.added","occurred":"2026-01-{day:02}T12:00:00Z","data":{{"role":"user","content":"{text}"}}}}"#
+            r#"{{"kind":"message.added","occurred":"2025-01-{day:02}T12:00:00Z","data":{{"role":"user","content":"{text}"}}}}"#
         )
     };
     let told_of = |lines: &[String]| {
@@ -282,7 +282,7 @@ pub(super) fn what_happened_before_is_listed_by_its_time(subject: &dyn Subject) 
     let older = told_of(&[said("zebra", 1), said("zebra", 3)]);
     let all = HistoryQuery::default;
     let time =
-        |day: u8| -> Timestamp { format!("2026-01-{day:02}T12:00:00.000Z").parse().unwrap() };
+        |day: u8| -> Timestamp { format!("2025-01-{day:02}T12:00:00.000Z").parse().unwrap() };
     let history = asked(&*store, &all());
     let listed: Vec<_> = history
         .entries

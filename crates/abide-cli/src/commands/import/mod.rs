@@ -23,7 +23,7 @@ use crate::typed_time::TypedTime;
 /// here is not imported again.
 ///
 /// The sessions go to your own store, unless --store names another one. They are found by `abide ls -A`,
-/// `abide search -A`, and by AGENT/ID, the agent's own id. `abide resume` goes on in them with their agent.
+/// `abide search -A`, and by AGENT/ID, the agent's own id. `abide resume` continues them in their agent.
 /// A session that a running abide holds is left to it.
 ///
 /// A bundle is checked line by line before anything becomes visible. A session keeps its id. An existing
