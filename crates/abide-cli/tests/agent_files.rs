@@ -62,7 +62,8 @@ fn what_agents_keep_is_found_imported_searched_and_given_back() {
     assert!(imported.stdout().contains("1 session: 1 new, read "), "{imported:?}");
     assert!(imported.stdout().contains(", 4 records"), "{imported:?}");
     assert_eq!(env.run(&["import"]).success().stdout(), "claude     1 session: 1 unchanged\n");
-    let listed = env.run(&["ls", "--json"]).success().json_lines().remove(0);
+    let listed = env.run(&["ls", "--json"]).success();
+    let listed: Value = serde_json::from_str(listed.stdout()).unwrap();
     assert_eq!(listed[0]["name"], "prompt 0 of the walrus", "{listed}");
     assert_eq!(listed[0]["state"], "idle");
     let found = env.run(&["search", "walrus", "--json"]).success();

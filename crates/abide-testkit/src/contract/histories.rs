@@ -315,14 +315,14 @@ pub(super) fn usage_counts_once(subject: &dyn Subject) {
     let store = subject.open();
     let used = |id: &str, output: u64| {
         format!(
-            r#"{{"kind":"usage.recorded","occurred":"2026-01-02T12:05:00Z","data":{{"id":"{id}","model":"m","input_tokens":1,"output_tokens":{output}}}}}"#
+            r#"{{"kind":"usage.recorded","occurred":"2025-01-02T12:05:00Z","data":{{"id":"{id}","model":"m","input_tokens":1,"output_tokens":{output}}}}}"#
         )
     };
     let told_of = |fields: SessionFields, lines: &[String]| {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         told(&*store, fields, &lines)
     };
-    let turn = r#"{"kind":"turn.finished","occurred":"2026-01-03T12:05:00Z","data":{"status":"ok","usage":{"cache_read_tokens":9,"reasoning_tokens":4}}}"#;
+    let turn = r#"{"kind":"turn.finished","occurred":"2025-01-03T12:05:00Z","data":{"status":"ok","usage":{"cache_read_tokens":9,"reasoning_tokens":4}}}"#;
     let api = r#"{"kind":"api.finished","data":{"model":"n","usage":{"cache_write_tokens":2}}}"#;
     let model = SessionFields { model: Some("own".to_owned()), ..SessionFields::default() };
     let first = told_of(model, &[used("a", 5), used("b", 7), turn.to_owned(), api.to_owned()]);
@@ -343,7 +343,7 @@ pub(super) fn usage_counts_once(subject: &dyn Subject) {
     };
     let m = "m".to_owned();
     let january = UsageQuery {
-        until: Some("2026-01-02T23:00:00.000Z".parse().unwrap()),
+        until: Some("2025-01-02T23:00:00.000Z".parse().unwrap()),
         ..UsageQuery::default()
     };
     let expected = [(first, m.clone(), [1, 7, 0, 0, 0]), (second, m.clone(), [3, 8, 0, 0, 0])];
