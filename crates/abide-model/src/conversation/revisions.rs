@@ -5,12 +5,17 @@
 //! of the same lane; messages that name the same one are versions of it too.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 
 use crate::json::RawJsonFields;
 use crate::message::Marks;
 use crate::{Event, Kind, LaneId, Lineage, Seq};
+
+/// Finds the mark of a revision. To make it costs as much as to search a short message.
+static REPLACES: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(Marks::REPLACES));
 
 impl Event {
     /// The earlier event that this message says it replaces. Whether it does depends on that event:
@@ -19,7 +24,7 @@ impl Event {
     pub fn replaces(&self) -> Option<Seq> {
         let data = self.data.as_ref().filter(|_| self.kind == Kind::MESSAGE_ADDED)?;
         // Few messages are revisions: the others are not parsed.
-        memmem::find(data.as_str().as_bytes(), Marks::REPLACES.as_bytes())?;
+        REPLACES.find(data.as_str().as_bytes())?;
         let marks = Marks::of(&RawJsonFields::of(data.as_str())?);
         marks.replaces.filter(|old| Seq::ZERO < *old && *old < self.seq)
     }

@@ -8,10 +8,28 @@ use crate::{Kind, Timestamp};
 /// bookkeeping. It counts in place of the bookkeeping once an event says when it happened: then the
 /// session was recorded from something that had happened before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "ListedSpan", into = "ListedSpan")]
 pub struct ActivitySpan {
     span: Option<(Timestamp, Timestamp)>,
     dated: bool,
+}
+
+/// One with activity as every list reads it: the first and the last time in milliseconds, and whether an event
+/// says when it happened.
+type ListedSpan = (i64, i64, bool);
+
+impl From<ListedSpan> for ActivitySpan {
+    fn from((first, last, dated): ListedSpan) -> Self {
+        let span = (Timestamp::from_millis(first), Timestamp::from_millis(last));
+        Self { span: Some(span), dated }
+    }
+}
+
+impl From<ActivitySpan> for ListedSpan {
+    fn from(activity: ActivitySpan) -> Self {
+        let (first, last) = activity.span.unwrap_or_default();
+        (first.as_millis(), last.as_millis(), activity.dated)
+    }
 }
 
 impl ActivitySpan {
