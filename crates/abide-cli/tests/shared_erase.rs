@@ -1,10 +1,11 @@
 //! `abide erase` and `abide cleanup` on a shared store.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::environment::{Done, TestEnvironment, run};
+use crate::environment::{Done, TestEnvironment, files, run};
 use crate::shared_commands::database;
 
 const SECRET: &str = "hunter2-planted";
@@ -15,6 +16,13 @@ fn told(env: &TestEnvironment, url: &str, args: &[&str], input: &str) -> Done {
     let mut command = env.command(args);
     command.env("ABIDE_STORE", url);
     run(command, input.as_bytes())
+}
+
+/// The files that say which files of workspaces have not changed. Whatever they say, a file that is younger
+/// than half a minute is read again.
+fn stat_caches(dir: &Path) -> Vec<PathBuf> {
+    let all = files(dir).into_iter().map(|(path, _)| path);
+    all.filter(|path| path.extension().is_some_and(|ending| ending == "stat")).collect()
 }
 
 #[test]
@@ -28,6 +36,8 @@ fn a_secret_is_erased_from_a_shared_store() {
     fs::write(env.project().join("secret.txt"), SECRET).unwrap();
     told(&env, &url, &["record"], &format!("{SPOKEN}\n")).success();
     on(&["checkpoint", "create"]).success();
+    let remembered = stat_caches(&env.path("home/.cache"));
+    assert_eq!(remembered.len(), 1);
     let matched = ["erase", "--match", SECRET, "--files"];
     let dry = on(&[&matched[..], &["--dry-run", "--json"]].concat()).success();
     let plan = &dry.json_lines()[0];
@@ -43,6 +53,7 @@ fn a_secret_is_erased_from_a_shared_store() {
     // What this machine remembers of the objects is of no use any more: they are stored anew.
     fs::remove_file(env.project().join("secret.txt")).unwrap();
     on(&["checkpoint", "create"]).success();
+    assert_ne!(stat_caches(&env.path("home/.cache")), remembered);
     let file = on(&["checkpoint", "cat", "2", "sub/plain.txt"]).success();
     assert_eq!(file.stdout(), "nothing of note");
     on(&["doctor"]).success();
