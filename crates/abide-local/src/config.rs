@@ -11,6 +11,7 @@ use abide_workspace::{Policy, PolicyOverrides, SecretFiles};
 use serde::Deserialize;
 
 use crate::error::storage_error;
+use crate::hooks_config::HooksConfig;
 use crate::store_layout::StoreLayout;
 use crate::workspace_setting::{WorkspaceSetting, with_workspace_setting};
 
@@ -44,6 +45,8 @@ pub struct Config {
     pub secrets: (),
     /// What a cleanup removes.
     pub retention: Retention,
+    /// What is kept of the files that hooks of agents capture.
+    pub hooks: HooksConfig,
     /// Settings per project, by id or directory.
     pub project: BTreeMap<String, ProjectConfig>,
 }
@@ -194,6 +197,7 @@ impl Default for Config {
             context: ContextConfig::default(),
             secrets: (),
             retention: Retention::default(),
+            hooks: HooksConfig::default(),
             project: BTreeMap::new(),
         }
     }

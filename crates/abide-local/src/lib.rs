@@ -20,6 +20,7 @@
 mod config;
 mod derived;
 mod error;
+mod hooks_config;
 mod maintain;
 mod parents;
 mod relay;
@@ -57,6 +58,7 @@ pub use config::{
     holds_many_projects,
 };
 pub use derived::index::{IndexProgress, IndexProgressCallback, StoreIndex};
+pub use hooks_config::HooksConfig;
 pub use maintain::cleanup::{Cleaner, DailyCleanup, DroppedCheckpoints};
 pub use maintain::collector::Collector;
 pub use maintain::disk_use::{DiskUse, ProjectUse, SessionUse};

@@ -1,5 +1,6 @@
 //! Checkpoints: numbered positions in a session, with the state at that point.
 
+pub use crate::automatic_checkpoints::{AutomaticCheckpointLimits, DroppedAutomaticCheckpoints};
 pub use crate::checkpointer::{CheckpointerEvent, CheckpointerOptions};
 pub use crate::git_comparison::GitComparison;
 pub use crate::rewind::{FinishPlan, RewindPlan, RewindReport, RewindWatch, UnfinishedRewind};
@@ -38,6 +39,8 @@ pub enum Trigger {
     Hand,
     /// A turn ended.
     Turn,
+    /// A prompt is about to be worked on.
+    Prompt,
     /// A risky operation is about to start.
     Risk,
     /// A phase of the work ended.
@@ -54,9 +57,10 @@ pub enum Trigger {
 
 impl Trigger {
     /// All triggers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Hand,
         Self::Turn,
+        Self::Prompt,
         Self::Risk,
         Self::Phase,
         Self::Error,
@@ -71,6 +75,7 @@ impl Trigger {
         match self {
             Self::Hand => "hand",
             Self::Turn => "turn",
+            Self::Prompt => "prompt",
             Self::Risk => "risk",
             Self::Phase => "phase",
             Self::Error => "error",
@@ -174,9 +179,10 @@ pub struct UnchangedCheckpoint {
     pub secret_files: Vec<String>,
 }
 
-/// The captured state around a session. Its objects are protected until it is dropped.
+/// The captured state around a session, which [`Session::checkpoint_captured`] records. Its objects are
+/// protected until it is dropped.
 #[derive(Debug)]
-pub(crate) struct CapturedCheckpoint {
+pub struct CapturedCheckpoint {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) root: Option<PathBuf>,
     pub(crate) taken: Option<TakenSnapshot>,
@@ -241,19 +247,36 @@ impl Store {
         Ok(files.include(root, patterns)?)
     }
 
-    /// Captures everything around a session that a checkpoint contains. It does not need the
-    /// session itself, so nobody waits for it meanwhile.
+    /// Captures the files of a directory for a checkpoint that a session records later. It does not
+    /// need the session, so nobody waits for it meanwhile.
+    pub fn capture(
+        &self,
+        root: &Path,
+        request: &CheckpointRequest,
+    ) -> Result<CapturedCheckpoint, Error> {
+        self.capture_root(Ok(root.to_owned()), request)
+    }
+
+    /// Captures everything around a session that a checkpoint contains.
     pub(crate) fn capture_for_checkpoint(
         &self,
         session: SessionId,
         fields: &SessionFields,
         request: &CheckpointRequest,
     ) -> Result<CapturedCheckpoint, Error> {
-        let objects = self.objects()?;
         let root = match &request.workspace {
             Some(root) => Ok(root.clone()),
             None => self.workspace_root(session, fields),
         };
+        self.capture_root(root, request)
+    }
+
+    fn capture_root(
+        &self,
+        root: Result<PathBuf, Error>,
+        request: &CheckpointRequest,
+    ) -> Result<CapturedCheckpoint, Error> {
+        let objects = self.objects()?;
         let (root, missing) = match root {
             Ok(root) => (Some(root), None),
             Err(error) => (None, Some(error)),
@@ -346,6 +369,17 @@ fn is_within(dir: &Path, root: &Path) -> bool {
 }
 
 impl CapturedCheckpoint {
+    /// The directory that was captured.
+    #[must_use]
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
+    /// Notes that others went on while the files were captured: the snapshot may hold what they did.
+    pub const fn mark_late(&mut self) {
+        self.checkpoint.late = true;
+    }
+
     /// The newest checkpoint with files, if it holds the captured files already. `None` if this one
     /// is to be made all the same.
     pub(crate) fn held_by(
@@ -417,13 +451,23 @@ impl Session {
         let core = self.core()?;
         let captured = self.store().capture_for_checkpoint(self.id(), &core.fields, request)?;
         // The same files in another directory are no checkpoint of that directory.
-        if request.workspace.is_none()
-            && let Some(held) = captured.held_by(&self.core()?, || self.state())?
-        {
+        match request.workspace {
+            None => self.checkpoint_captured(&captured),
+            Some(_) => Ok(CheckpointOutcome::Recorded(Box::new(self.put_checkpoint(&captured)?))),
+        }
+    }
+
+    /// Makes a checkpoint of captured files of the session's workspace, unless the newest one with files
+    /// holds them already.
+    pub fn checkpoint_captured(
+        &self,
+        captured: &CapturedCheckpoint,
+    ) -> Result<CheckpointOutcome, Error> {
+        if let Some(held) = captured.held_by(&self.core()?, || self.state())? {
             self.note_files(held.seq)?;
             return Ok(CheckpointOutcome::Unchanged(held));
         }
-        Ok(CheckpointOutcome::Recorded(Box::new(self.put_checkpoint(&captured)?)))
+        Ok(CheckpointOutcome::Recorded(Box::new(self.put_checkpoint(captured)?)))
     }
 
     /// Appends the checkpoint event for a captured state. If another process makes a checkpoint at
@@ -545,7 +589,7 @@ impl Session {
 
 /// The session's own checkpoints, as retention sees them. Those that it needs stay as if they were
 /// pinned.
-fn droppable_checkpoints(state: &SessionState) -> Vec<CheckpointFacts> {
+pub(crate) fn droppable_checkpoints(state: &SessionState) -> Vec<CheckpointFacts> {
     // Those of the session that it was forked from are not its own.
     let forked_at = state.core.fields.parent.as_ref().map(|parent| parent.seq);
     let is_own = |seq: Seq| forked_at.is_none_or(|at| seq > at);

@@ -37,6 +37,7 @@ mod acceptance;
 pub mod aio;
 mod answer_recorder;
 mod artifact;
+mod automatic_checkpoints;
 pub mod backend;
 pub mod checkpoint;
 mod checkpoint_subjects;

@@ -432,7 +432,16 @@ impl Cleaner<'_> {
         if [Some(seen), cleaned].into_iter().flatten().any(|at| settings.clock_jumped(at, now)) {
             settings = settings.without_clock();
         }
-        let numbers = plan_checkpoints(now, checkpoints, &settings);
+        self.lock_dropped_checkpoints(session, plan_checkpoints(now, checkpoints, &settings))
+    }
+
+    /// These checkpoints of a session, to be dropped. None of a session with forks, nor while a cleanup runs
+    /// or a fork is being created.
+    pub fn lock_dropped_checkpoints(
+        &self,
+        session: SessionId,
+        numbers: Vec<u64>,
+    ) -> Result<DroppedCheckpoints, StoreError> {
         if numbers.is_empty() {
             return Ok(DroppedCheckpoints::default());
         }

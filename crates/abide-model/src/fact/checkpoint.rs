@@ -107,7 +107,7 @@ pub struct Checkpoint {
     /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What triggered it: `hand`, `turn`, `interval`, `error`, `shutdown` …
+    /// What triggered it: `hand`, `prompt`, `turn`, `interval`, `error`, `shutdown` …
     #[serde(default)]
     pub trigger: String,
     /// Milliseconds since the session began.
@@ -149,6 +149,9 @@ pub struct Checkpoint {
     /// Never thinned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+    /// The agent went on while the snapshot was taken: it may hold what was done meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 /// `checkpoint.thinned`: retention dropped checkpoints. Their snapshots may be collected.

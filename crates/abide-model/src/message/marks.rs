@@ -15,6 +15,8 @@ pub struct Marks {
     pub partial: bool,
     /// The earlier message that this one replaces.
     pub replaces: Option<Seq>,
+    /// A hook of the agent told it: the record of the agent's own file is still to come.
+    pub provisional: bool,
 }
 
 impl Marks {
@@ -32,6 +34,7 @@ impl Marks {
             answer: ours.decoded("answer").map(|answer| answer.into_owned()),
             partial: ours.flag("partial").unwrap_or_default(),
             replaces: replaces.and_then(|seq| seq.get().parse().ok()).map(Seq),
+            provisional: ours.flag("provisional").unwrap_or_default(),
         }
     }
 }

@@ -464,7 +464,7 @@ pub static KIND_DESCRIPTIONS: &[KindDescription] = &[
             defaulted(
                 "trigger",
                 ValueType::Text,
-                "What triggered it: `hand`, `turn`, `interval`, `error`, `shutdown` …",
+                "What triggered it: `hand`, `prompt`, `turn`, `interval`, `error`, `shutdown` …",
             ),
             defaulted("duration_ms", ValueType::COUNT, "Milliseconds since the session began."),
             defaulted("manifest", ValueType::Record(&MANIFEST), "Counts."),
@@ -491,6 +491,11 @@ pub static KIND_DESCRIPTIONS: &[KindDescription] = &[
             ),
             optional("resources", ValueType::Record(&RESOURCES), "What the agent's processes use."),
             defaulted("pinned", ValueType::Flag, "Never thinned."),
+            defaulted(
+                "late",
+                ValueType::Flag,
+                "The agent went on while the snapshot was taken, which may hold what was done meanwhile.",
+            ),
         ],
         also: &[],
     },

@@ -233,6 +233,11 @@ pub(super) static MARKS: RecordDescription = RecordDescription {
             "The seq of the earlier message that this one replaces: only the newest is shown.",
         ),
         optional(
+            "provisional",
+            ValueType::Flag,
+            "A hook of the agent told the message. It is replaced by the record of the agent's own file.",
+        ),
+        optional(
             "source",
             ValueType::Record(&SOURCE_RECORD),
             "The record of an agent's own file that the message stands in.",

@@ -148,7 +148,18 @@ fn the_objects_inside_have_every_field_and_no_other() {
         ("workspace", fields_of::<WorkspaceCounts>()),
         ("file changes", fields_of::<FileChanges>()),
         // Read by hand, see `Marks`.
-        ("marks", BTreeSet::from(["form", "answer", "partial", "replaces", "source", "redacted"])),
+        (
+            "marks",
+            BTreeSet::from([
+                "form",
+                "answer",
+                "partial",
+                "replaces",
+                "provisional",
+                "source",
+                "redacted",
+            ]),
+        ),
         ("source record", fields_of::<SourceRecord>()),
         // Written by abide's redaction, and read by people.
         ("redacted secrets", BTreeSet::from(["bytes", "rules"])),
