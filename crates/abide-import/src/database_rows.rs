@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use tempfile::TempDir;
 
 use crate::ImportFilesError;
-use crate::import_ledger::FileStamp;
+use crate::import_ledger::SourceStamp;
 
 /// How often a database is copied that is being written to.
 const COPIES: usize = 8;
@@ -35,7 +35,7 @@ impl DatabaseCopy {
         };
         let stamps = || {
             ["", "-wal"].map(|ending| {
-                fs::metadata(with(path, ending)).ok().map(|found| FileStamp::of(&found))
+                fs::metadata(with(path, ending)).ok().map(|found| SourceStamp::of(&found))
             })
         };
         let failed = || ImportFilesError::read(path);

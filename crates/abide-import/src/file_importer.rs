@@ -85,10 +85,7 @@ impl FileImporter {
         let Some(known) = self.ledger.get(found.agent.as_str(), &found.id) else {
             return Ok(ImportNews::New);
         };
-        let is_same = found.files.iter().all(|file| {
-            known.files.get(&file.kept.name).is_some_and(|known| known.stamp == file.stamp)
-        });
-        if is_same {
+        if known.is_of(found) {
             return Ok(ImportNews::None);
         }
         match self.store.view(&SessionRef::Id(known.session)) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::ImportFilesError;
-use crate::line_pieces::{LinePiece, split_line};
+use crate::line_pieces::{SourcePiece, split_line};
 use crate::source_finder::FoundFile;
 
 /// The length of the end of a file by which it is recognized.
@@ -42,7 +42,7 @@ struct ImportMemory {
 }
 
 /// A file that is being read.
-pub(crate) struct FileReading<'a> {
+pub(crate) struct SourceReading<'a> {
     /// Its name in the session.
     pub(crate) name: String,
     pub(crate) found: &'a FoundFile,
@@ -59,7 +59,7 @@ pub(crate) struct FileReading<'a> {
     pub(crate) rows: RowHashes,
 }
 
-impl<'a> FileReading<'a> {
+impl<'a> SourceReading<'a> {
     /// Begins to read a file, where an earlier import stopped.
     pub(crate) fn begin(
         agent: AgentKind,
@@ -84,7 +84,7 @@ impl<'a> FileReading<'a> {
     }
 }
 
-impl FileReading<'_> {
+impl SourceReading<'_> {
     pub(crate) fn progress(&self, agent: &str) -> SourceProgress {
         let reader = RawValue::from_string(self.reader.memory()).ok();
         let (branch, rows) = (self.branch.clone(), self.rows.to_text());
@@ -153,7 +153,7 @@ pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
 /// Whether a line consists of whole records.
 pub(crate) fn is_records(line: &[u8]) -> bool {
     let mut all = true;
-    split_line(line, |_, piece| all &= matches!(piece, LinePiece::Record { .. }));
+    split_line(line, |_, piece| all &= matches!(piece, SourcePiece::Record { .. }));
     all
 }
 

@@ -14,6 +14,8 @@ use abide_model::SourceProgress;
 use serde::{Deserialize, Serialize};
 
 use crate::ImportFilesError;
+use crate::provisional_message::ProvisionalMessage;
+use crate::source_finder::FoundSession;
 
 /// The file of the ledger, in the store's directory.
 const LEDGER: &str = "imported.json";
@@ -39,20 +41,35 @@ pub(crate) struct ImportedSession {
     pub(crate) through: Seq,
     /// Its files, by their names within the session.
     pub(crate) files: BTreeMap<String, ImportedFile>,
+    /// Messages that hooks told and that no record of a file has replaced yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) provisional: Vec<ProvisionalMessage>,
+}
+
+impl ImportedSession {
+    /// All files are as they were.
+    pub(crate) fn is_of(&self, found: &FoundSession) -> bool {
+        found.files.iter().all(|file| {
+            self.files.get(&file.kept.name).is_some_and(|known| known.stamp == file.stamp)
+        })
+    }
 }
 
 /// A file of such a session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ImportedFile {
     /// What the file looked like when all of it was read.
-    pub(crate) stamp: FileStamp,
+    pub(crate) stamp: SourceStamp,
     /// How far it was read.
     pub(crate) progress: SourceProgress,
+    /// What its reader remembers is left out: it is in the session's last note of the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_brief: bool,
 }
 
 /// What tells that a file has not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct FileStamp {
+pub(crate) struct SourceStamp {
     /// Its size in bytes.
     pub(crate) size: u64,
     /// When it was written, in nanoseconds.
@@ -61,7 +78,7 @@ pub(crate) struct FileStamp {
     pub(crate) inode: u64,
 }
 
-impl FileStamp {
+impl SourceStamp {
     pub(crate) fn of(metadata: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         let written =
@@ -109,7 +126,11 @@ impl ImportLedger {
         self.sessions.get(&format!("{agent}/{id}"))
     }
 
-    pub(crate) fn put(&mut self, agent: &str, id: &str, imported: ImportedSession) {
+    /// Notes a session. What readers remember of its files would make the ledger many times as large.
+    pub(crate) fn put(&mut self, agent: &str, id: &str, mut imported: ImportedSession) {
+        for file in imported.files.values_mut() {
+            file.is_brief |= file.progress.memory.take().is_some();
+        }
         self.sessions.insert(format!("{agent}/{id}"), imported);
     }
 }

@@ -12,6 +12,7 @@ mod file_importer;
 mod file_reading;
 mod import_ledger;
 mod line_pieces;
+mod provisional_message;
 mod session_import;
 mod session_recording;
 mod session_sources;
@@ -21,6 +22,6 @@ mod source_finder;
 
 pub use error::ImportFilesError;
 pub use file_importer::{FileImporter, FilesImported, ImportNews, ImportProgress};
-pub use session_import::SessionImported;
+pub use session_import::{ImportPosition, SessionImported, import_into};
 pub use source_export::{SourceFile, source_files, write_source_file};
 pub use source_finder::{FoundSession, FoundSources, SourceFinder};

@@ -11,7 +11,7 @@ const RESTARTS: usize = 32;
 
 /// A part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinePiece<'a> {
+pub(crate) enum SourcePiece<'a> {
     /// A JSON object, and the blanks after it.
     Record {
         /// The object.
@@ -24,10 +24,10 @@ pub(crate) enum LinePiece<'a> {
 }
 
 /// Splits a line, without its line feed, and gives each piece with its place in the line.
-pub(crate) fn split_line<'a>(line: &'a [u8], mut give: impl FnMut(usize, LinePiece<'a>)) {
+pub(crate) fn split_line<'a>(line: &'a [u8], mut give: impl FnMut(usize, SourcePiece<'a>)) {
     let Ok(text) = std::str::from_utf8(line) else {
         if !line.is_empty() {
-            give(0, LinePiece::Other(line));
+            give(0, SourcePiece::Other(line));
         }
         return;
     };
@@ -44,18 +44,18 @@ pub(crate) fn split_line<'a>(line: &'a [u8], mut give: impl FnMut(usize, LinePie
             continue;
         };
         if start > rest {
-            give(rest, LinePiece::Other(line.get(rest..start).unwrap_or_default()));
+            give(rest, SourcePiece::Other(line.get(rest..start).unwrap_or_default()));
         }
         let json = value.get();
         let after = tail.get(json.len()..).unwrap_or_default();
         let blanks = after.len() - after.trim_start().len();
         let blanks = after.get(..blanks).unwrap_or_default();
-        give(start, LinePiece::Record { json, blanks });
+        give(start, SourcePiece::Record { json, blanks });
         rest = start + json.len() + blanks.len();
         at = rest;
     }
     if rest < line.len() {
-        give(rest, LinePiece::Other(line.get(rest..).unwrap_or_default()));
+        give(rest, SourcePiece::Other(line.get(rest..).unwrap_or_default()));
     }
 }
 
@@ -80,8 +80,8 @@ mod tests {
             found.push((
                 at,
                 match piece {
-                    LinePiece::Record { json, blanks } => format!("{json}|{blanks}"),
-                    LinePiece::Other(bytes) => {
+                    SourcePiece::Record { json, blanks } => format!("{json}|{blanks}"),
+                    SourcePiece::Other(bytes) => {
                         format!("other {}", String::from_utf8_lossy(bytes))
                     }
                 },
@@ -127,8 +127,8 @@ mod tests {
             split_line(line.as_bytes(), |at, piece| {
                 assert_eq!(at, end, "{line}");
                 end += match piece {
-                    LinePiece::Record { json, blanks } => json.len() + blanks.len(),
-                    LinePiece::Other(bytes) => bytes.len(),
+                    SourcePiece::Record { json, blanks } => json.len() + blanks.len(),
+                    SourcePiece::Other(bytes) => bytes.len(),
                 };
             });
             assert_eq!(end, line.len());

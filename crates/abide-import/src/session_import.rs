@@ -10,14 +10,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use abide::{NewSession, SessionFields, SessionId, SessionRef, Store, StoreError, Timestamp};
+use abide::{
+    NewSession, Session, SessionFields, SessionId, SessionRef, Store, StoreError, Timestamp,
+};
 use abide_agents::{KeptContent, SessionDetails};
+use serde::{Deserialize, Serialize};
 
 use crate::ImportFilesError;
 use crate::database_rows::rows_of_session;
 use crate::file_reading::{open_lines, trimmed};
 use crate::import_ledger::ImportedSession;
-use crate::line_pieces::{LinePiece, split_line};
+use crate::line_pieces::{SourcePiece, split_line};
 use crate::session_recording::{SessionRecording, merge_details};
 use crate::session_sources::{RecordIndex, SessionSources};
 use crate::source_finder::FoundSession;
@@ -33,6 +36,14 @@ pub(crate) struct ImportWork<'a> {
     /// The project of a directory.
     pub(crate) project: &'a (dyn Fn(&Path) -> Option<String> + Sync),
     /// Stops the import after the current batch.
+    pub(crate) interrupted: &'a AtomicBool,
+    /// The bytes that were read.
+    pub(crate) read: &'a AtomicU64,
+}
+
+/// What the recording of one session tells its caller meanwhile, and is told.
+pub(crate) struct ImportWatch<'a> {
+    /// Stops it after the current batch.
     pub(crate) interrupted: &'a AtomicBool,
     /// The bytes that were read.
     pub(crate) read: &'a AtomicU64,
@@ -77,11 +88,11 @@ pub(crate) fn import_session(
             (made.id, made.is_new)
         }
     };
-    outcome.session = Some(id);
     outcome.is_new = is_new;
     let session = match work.store.open_session(&SessionRef::Id(id)) {
         Ok(session) => session,
         Err(abide::Error::Store(StoreError::Held { holder, .. })) => {
+            outcome.session = Some(id);
             outcome.left = Some(format!("it is held by {holder}"));
             return Ok((outcome, None));
         }
@@ -91,6 +102,53 @@ pub(crate) fn import_session(
         }
         Err(error) => return Err(error.into()),
     };
+    let watch = ImportWatch { interrupted: work.interrupted, read: work.read };
+    let (recorded, position) = record_news(&watch, &session, found, known)?;
+    let outcome = SessionImported { is_new: outcome.is_new, ..recorded };
+    if position.is_some() {
+        session.close()?;
+        seal(work.store, id, &outcome);
+    }
+    Ok((outcome, position))
+}
+
+/// How far an agent's session was imported: what [`import_into`] goes on from. Without it the session is
+/// read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ImportPosition(ImportedSession);
+
+impl ImportPosition {
+    /// Has one of these files changed since?
+    #[must_use]
+    pub fn is_behind(&self, found: &FoundSession) -> bool {
+        !self.0.is_of(found)
+    }
+}
+
+/// Records what is new in the files of an agent's session into the session that is open. No other import
+/// of it runs meanwhile, since the session is held.
+pub fn import_into(
+    session: &Session,
+    found: &FoundSession,
+    position: Option<&ImportPosition>,
+) -> Result<(SessionImported, Option<ImportPosition>), ImportFilesError> {
+    let (interrupted, read) = (AtomicBool::new(false), AtomicU64::new(0));
+    let watch = ImportWatch { interrupted: &interrupted, read: &read };
+    let known = position.map(|position| &position.0);
+    let known = known.filter(|known| known.session == session.id());
+    let (outcome, recorded) = record_news(&watch, session, found, known)?;
+    Ok((outcome, recorded.map(ImportPosition)))
+}
+
+/// Records what is new of a session into it. `None` in place of the position: it is left alone.
+fn record_news(
+    watch: &ImportWatch<'_>,
+    session: &Session,
+    found: &FoundSession,
+    known: Option<&ImportedSession>,
+) -> Result<(SessionImported, Option<ImportedSession>), ImportFilesError> {
+    let mut outcome = SessionImported { session: Some(session.id()), ..SessionImported::default() };
     let sources = SessionSources::read(session.view(), known)?;
     if sources.has_erased {
         // Its record would be read again.
@@ -101,8 +159,8 @@ pub(crate) fn import_session(
     let is_empty = sources.progress.is_empty() && sources.recorded.is_empty();
     let ids = if is_empty { RecordIndex::of_new() } else { RecordIndex::default() };
     let mut recording = SessionRecording {
-        work,
-        session: &session,
+        watch,
+        session,
         agent: found.agent.as_str(),
         sources,
         ids,
@@ -119,12 +177,11 @@ pub(crate) fn import_session(
     }
     recording.flush()?;
     recording.describe()?;
-    let SessionRecording { outcome, files, .. } = recording;
+    let SessionRecording { outcome, files, sources, .. } = recording;
     // What others record from now on is looked at by the next import.
-    let through = session.view().acknowledged()?;
-    session.close()?;
-    seal(work.store, id, &outcome);
-    Ok((outcome, Some(ImportedSession { session: id, through, files })))
+    let through = session.core()?.seq;
+    let provisional = sources.provisional;
+    Ok((outcome, Some(ImportedSession { session: session.id(), through, files, provisional })))
 }
 
 /// Compresses what was recorded, where it is worth a segment of its own: nobody may write to the session for
@@ -169,7 +226,7 @@ fn new_session(
                         break;
                     }
                     split_line(trimmed(&line), |_, piece| {
-                        if let LinePiece::Record { json, .. } = piece {
+                        if let SourcePiece::Record { json, .. } = piece {
                             more &= see(json);
                         }
                     });

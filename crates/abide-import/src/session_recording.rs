@@ -10,14 +10,16 @@ use abide::{
     Durability, Kind, LaneId, NewEvent, Seq, Session, SessionFields, SessionStatus, Timestamp,
 };
 use abide_agents::{KeptContent, ReadRecord, RewindPlace, SessionDetails};
-use abide_model::{AnomalyPolicy, Compaction, GitState, Rewind, SourceProgress, StatusChange};
+use abide_model::{
+    AnomalyPolicy, Compaction, GitState, RecordedMessage, Rewind, SourceProgress, StatusChange,
+};
 
 use crate::ImportFilesError;
 use crate::database_rows::rows_of_session;
-use crate::file_reading::{FileReading, is_fresh, is_records, open_lines, tail_of, trimmed};
-use crate::import_ledger::{FileStamp, ImportedFile};
-use crate::line_pieces::{LinePiece, split_line};
-use crate::session_import::{ImportWork, SessionImported};
+use crate::file_reading::{SourceReading, is_fresh, is_records, open_lines, tail_of, trimmed};
+use crate::import_ledger::{ImportedFile, SourceStamp};
+use crate::line_pieces::{SourcePiece, split_line};
+use crate::session_import::{ImportWatch, SessionImported};
 use crate::session_sources::{RecordIndex, RecordSeqs, SessionSources};
 use crate::source_event::{
     CarriedRecord, OTHER_BYTES, RECORD_BYTES, SourcePlace, bytes_event, carrier_of_record,
@@ -37,7 +39,7 @@ const BEGINNING: u64 = u64::MAX;
 
 /// A session that is being recorded.
 pub(crate) struct SessionRecording<'a> {
-    pub(crate) work: &'a ImportWork<'a>,
+    pub(crate) watch: &'a ImportWatch<'a>,
     pub(crate) session: &'a Session,
     pub(crate) agent: &'static str,
     pub(crate) sources: SessionSources,
@@ -89,8 +91,8 @@ impl SessionRecording<'_> {
         let recorded = self.session.redacted(NewEvent::try_from(progress.clone())?);
         let progress = recorded.data.decode().unwrap_or(progress);
         // A file whose end is not there yet is looked at again.
-        let stamp = if complete { file.stamp } else { FileStamp::default() };
-        self.files.insert(name.clone(), ImportedFile { stamp, progress });
+        let stamp = if complete { file.stamp } else { SourceStamp::default() };
+        self.files.insert(name.clone(), ImportedFile { stamp, progress, is_brief: false });
         Ok(())
     }
 
@@ -121,7 +123,7 @@ impl SessionRecording<'_> {
             }
         }
         let is_rewritten = name != file.kept.name && progress.is_none();
-        let mut reading = FileReading::begin(found.agent, file, name, progress.as_ref());
+        let mut reading = SourceReading::begin(found.agent, file, name, progress.as_ref());
         reading.tail = tail.unwrap_or_default();
         let mut lines = open_lines(&file.path, file.kept.content, reading.end)?;
         if is_rewritten && file.kept.lane.is_none() {
@@ -153,10 +155,10 @@ impl SessionRecording<'_> {
                     if done.is_ok() {
                         let at = start + at as u64;
                         done = match piece {
-                            LinePiece::Record { json, blanks } => {
+                            SourcePiece::Record { json, blanks } => {
                                 self.record(&mut reading, at, json, blanks)
                             }
-                            LinePiece::Other(bytes) => self.other(&reading, at, bytes),
+                            SourcePiece::Other(bytes) => self.other(&reading, at, bytes),
                         };
                     }
                 });
@@ -164,7 +166,7 @@ impl SessionRecording<'_> {
             }
             goes_on = is_long;
             reading.advance(&line);
-            self.work.read.fetch_add(line.len() as u64, Ordering::Relaxed);
+            self.watch.read.fetch_add(line.len() as u64, Ordering::Relaxed);
             if reading.end - reading.noted >= PROGRESS_BYTES {
                 self.note(&mut reading)?;
                 self.stop_if_asked()?;
@@ -198,7 +200,7 @@ impl SessionRecording<'_> {
         let is_known = self.sources.progress.contains_key(&name);
         let name = if is_known { self.sources.renewed(&file.kept.name) } else { name };
         input.seek(SeekFrom::Start(0)).map_err(failed())?;
-        let mut reading = FileReading::begin(found.agent, file, name, None);
+        let mut reading = SourceReading::begin(found.agent, file, name, None);
         let mut part = Vec::new();
         loop {
             let most = (2 * OTHER_BYTES).saturating_sub(part.len()) as u64;
@@ -210,7 +212,7 @@ impl SessionRecording<'_> {
             let rest = part.split_off(end);
             self.other(&reading, reading.end, &part)?;
             reading.end += part.len() as u64;
-            self.work.read.fetch_add(part.len() as u64, Ordering::Relaxed);
+            self.watch.read.fetch_add(part.len() as u64, Ordering::Relaxed);
             part = rest;
         }
         let mut progress = reading.progress(self.agent);
@@ -230,14 +232,14 @@ impl SessionRecording<'_> {
         let rows = rows_of_session(&rows.copy, rows.query, &found.id)?;
         let progress = self.sources.progress.get(&file.kept.name).cloned();
         let name = file.kept.name.clone();
-        let mut reading = FileReading::begin(found.agent, file, name, progress.as_ref());
+        let mut reading = SourceReading::begin(found.agent, file, name, progress.as_ref());
         for row in rows {
             if reading.rows.is_new(&row) {
                 let at = reading.end;
                 self.record(&mut reading, at, &row, "")?;
                 reading.end += 1;
             }
-            self.work.read.fetch_add(row.len() as u64, Ordering::Relaxed);
+            self.watch.read.fetch_add(row.len() as u64, Ordering::Relaxed);
         }
         if reading.end > reading.noted || progress.is_none() {
             self.note(&mut reading)?;
@@ -247,7 +249,7 @@ impl SessionRecording<'_> {
     }
 
     /// The conversation of a file that was rewritten is read from its beginning.
-    fn begin_again(&mut self, reading: &FileReading<'_>) -> Result<(), ImportFilesError> {
+    fn begin_again(&mut self, reading: &SourceReading<'_>) -> Result<(), ImportFilesError> {
         let place = SourcePlace { file: &reading.name, at: BEGINNING };
         if self.sources.recorded.contains_key(&(reading.name.clone(), BEGINNING)) {
             return Ok(());
@@ -258,7 +260,7 @@ impl SessionRecording<'_> {
     /// Records one record: the event that carries it, and what it tells.
     fn record(
         &mut self,
-        reading: &mut FileReading<'_>,
+        reading: &mut SourceReading<'_>,
         at: u64,
         json: &str,
         blanks: &str,
@@ -301,7 +303,14 @@ impl SessionRecording<'_> {
         let first = if read.compaction.is_some() { 0 } else { self.batch.len() };
         if !skip() {
             let carried = CarriedRecord { occurred, lane: lane.clone(), replaces };
-            self.push_in_record(carrier_of_record(place, json, blanks, &read, carried)?);
+            let mut event = carrier_of_record(place, json, blanks, &read, carried.clone())?;
+            if replaces.is_none()
+                && let Some(told) = self.told_before(&event)
+            {
+                let carried = CarriedRecord { replaces: Some(told), ..carried };
+                event = carrier_of_record(place, json, blanks, &read, carried)?;
+            }
+            self.push_in_record(event);
         }
         if let Some(summary) = &read.compaction
             && !skip()
@@ -336,10 +345,20 @@ impl SessionRecording<'_> {
         self.flush_if_full()
     }
 
+    /// The provisional message that the message of this record takes the place of.
+    fn told_before(&mut self, event: &NewEvent) -> Option<Seq> {
+        if self.sources.provisional.is_empty() || event.kind != Kind::MESSAGE_ADDED {
+            return None;
+        }
+        let redacted = self.session.redacted(event.clone());
+        let message = RecordedMessage::of(&redacted.data)?;
+        self.sources.claim_provisional(&message, event.lane.as_ref())
+    }
+
     /// Records bytes that are no record.
     fn other(
         &mut self,
-        reading: &FileReading<'_>,
+        reading: &SourceReading<'_>,
         at: u64,
         bytes: &[u8],
     ) -> Result<(), ImportFilesError> {
@@ -425,7 +444,7 @@ impl SessionRecording<'_> {
     }
 
     /// Notes how far a file was read.
-    fn note(&mut self, reading: &mut FileReading<'_>) -> Result<(), ImportFilesError> {
+    fn note(&mut self, reading: &mut SourceReading<'_>) -> Result<(), ImportFilesError> {
         reading.noted = reading.end;
         self.push(NewEvent::try_from(reading.progress(self.agent))?)
     }
@@ -476,7 +495,7 @@ impl SessionRecording<'_> {
     }
 
     fn stop_if_asked(&mut self) -> Result<(), ImportFilesError> {
-        if self.work.interrupted.load(Ordering::Relaxed) {
+        if self.watch.interrupted.load(Ordering::Relaxed) {
             self.flush()?;
             return Err(ImportFilesError::Interrupted);
         }

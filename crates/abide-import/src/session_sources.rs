@@ -3,15 +3,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use abide::{EventRange, Kind, Seq, SessionView};
-use abide_model::{Event, SourceProgress};
+use abide::{EventRange, Kind, LaneId, Seq, SessionView};
+use abide_model::{Event, RecordedMessage, SourceProgress};
 
 use crate::import_ledger::ImportedSession;
+use crate::provisional_message::ProvisionalMessage;
 use crate::source_event::{place_of_event, record_id_of_event};
+
+/// How many events are read at once when notes are looked for from the end.
+const NOTES: usize = 64;
 
 /// The events of a record that an import left which did not end.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RecordedEvents {
+pub(crate) struct RecordEvents {
     pub(crate) count: usize,
     /// One of them went back in the conversation.
     pub(crate) rewound: bool,
@@ -24,13 +28,15 @@ pub(crate) struct SessionSources {
     pub(crate) progress: BTreeMap<String, SourceProgress>,
     /// After that, how many events each record has, by file and place. An import that was killed
     /// leaves some.
-    pub(crate) recorded: HashMap<(String, u64), RecordedEvents>,
+    pub(crate) recorded: HashMap<(String, u64), RecordEvents>,
     /// After that, an event was erased: nobody knows of which record it was.
     pub(crate) has_erased: bool,
     /// The last event that was looked at.
     pub(crate) through: Seq,
     /// The ledger knows no more than the session has.
     pub(crate) fits_ledger: bool,
+    /// Messages that hooks told and that no record of a file has replaced yet.
+    pub(crate) provisional: Vec<ProvisionalMessage>,
 }
 
 impl SessionSources {
@@ -45,10 +51,21 @@ impl SessionSources {
         if let Some(known) = known.filter(|known| known.through <= last) {
             sources.through = known.through;
             sources.fits_ledger = true;
+            sources.provisional.clone_from(&known.provisional);
             for file in known.files.values() {
                 // Under the name by which it was recorded last.
                 let progress = file.progress.clone();
                 sources.progress.insert(progress.file.clone(), progress);
+            }
+            let brief: Vec<&str> = known
+                .files
+                .values()
+                .filter(|file| file.is_brief)
+                .map(|file| file.progress.file.as_str())
+                .collect();
+            if !sources.remember(view, brief)? {
+                // A note of them was erased: the session tells the rest.
+                return Self::read(view, None);
             }
         }
         for event in view.events(EventRange::from(sources.through.next())) {
@@ -57,8 +74,38 @@ impl SessionSources {
         Ok(sources)
     }
 
+    /// Takes what the readers of these files remembered from the session's last notes of them. Returns false
+    /// if one is not there.
+    fn remember(&mut self, view: &SessionView, mut files: Vec<&str>) -> Result<bool, abide::Error> {
+        let range = EventRange { last: self.through, ..EventRange::ALL };
+        for event in view.events(range.backward().limit(NOTES)) {
+            if files.is_empty() {
+                break;
+            }
+            let event = event?;
+            if event.kind != Kind::SOURCE_READ {
+                continue;
+            }
+            let read = event.data.as_ref().and_then(|data| data.decode::<SourceProgress>().ok());
+            let Some(read) = read else { continue };
+            if let Some(place) = files.iter().position(|file| *file == read.file) {
+                files.swap_remove(place);
+                let known = self.progress.insert(read.file.clone(), read.clone());
+                // An older note does not tell what the last one did.
+                if known.is_none_or(|known| known.end != read.end) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(files.is_empty())
+    }
+
     fn add(&mut self, event: &Event) {
         self.through = event.seq;
+        if let Some(told) = event.replaces() {
+            self.provisional.retain(|known| known.seq != told);
+        }
+        self.provisional.extend(ProvisionalMessage::of(event));
         if event.kind == Kind::SOURCE_READ {
             let read = event.data.as_ref().and_then(|data| data.decode::<SourceProgress>().ok());
             if let Some(progress) = read {
@@ -73,6 +120,19 @@ impl SessionSources {
         } else if event.data.is_none() {
             self.has_erased = true;
         }
+    }
+
+    /// The newest message of its lane that this one takes the place of. It is claimed once; older ones of the
+    /// speaker are not waited for any more: the agent never wrote them.
+    pub(crate) fn claim_provisional(
+        &mut self,
+        message: &RecordedMessage,
+        lane: Option<&LaneId>,
+    ) -> Option<Seq> {
+        let place = self.provisional.iter().rposition(|told| told.is_told_by(message, lane))?;
+        let claimed = self.provisional.remove(place);
+        self.provisional.retain(|told| told.seq > claimed.seq || !told.is_beside(message, lane));
+        Some(claimed.seq)
     }
 
     /// The newest name of a file and how far it was read. A file that was rewritten is recorded once

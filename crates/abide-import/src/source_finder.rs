@@ -12,8 +12,8 @@ use abide_agents::{AgentKind, KeptContent, KeptFile, KeptForm, KeptSessions, Ses
 use crate::ImportFilesError;
 use crate::database_rows::{DatabaseCopy, list_sessions, rows_of_session};
 use crate::file_reading::open_lines;
-use crate::import_ledger::FileStamp;
-use crate::line_pieces::{LinePiece, split_line};
+use crate::import_ledger::SourceStamp;
+use crate::line_pieces::{SourcePiece, split_line};
 
 /// The largest side file that is read.
 const SIDE_FILE_BYTES: u64 = 4 << 20;
@@ -63,7 +63,7 @@ pub struct FoundSession {
 pub(crate) struct FoundFile {
     pub(crate) kept: KeptFile,
     pub(crate) path: PathBuf,
-    pub(crate) stamp: FileStamp,
+    pub(crate) stamp: SourceStamp,
     /// The workspace, if not the records tell it.
     pub(crate) workspace: Option<String>,
     /// It is the rows of a database, and not a file.
@@ -106,11 +106,7 @@ impl SourceFinder {
         for agent in AgentKind::all() {
             let wanted = self.agent.is_none_or(|wanted| wanted == agent);
             let Some(kept) = agent.kept_sessions().filter(|_| wanted) else { continue };
-            let variable = |name: &str| {
-                let found = self.variables.iter().find(|(known, _)| known == name);
-                found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
-            };
-            let directory = (kept.directory)(&variable, &self.home);
+            let directory = (kept.directory)(&|name| self.variable(name), &self.home);
             self.of_agent(
                 kept,
                 &directory,
@@ -133,6 +129,52 @@ impl SourceFinder {
         }
         found.sessions = sessions.into_values().map(ordered).collect();
         found
+    }
+
+    /// What tells that an agent's database has not changed; `None` for one that keeps files.
+    #[must_use]
+    pub fn database_stamp(&self, agent: AgentKind) -> Option<String> {
+        let kept = agent.kept_sessions()?;
+        let KeptForm::Rows { database, .. } = &kept.form else { return None };
+        let path = (kept.directory)(&|name| self.variable(name), &self.home).join(database);
+        let of = |path: PathBuf| fs::metadata(path).ok().map(|found| SourceStamp::of(&found));
+        let log = path.with_file_name(format!("{database}-wal"));
+        Some(format!("{:?}{:?}", of(path), of(log)))
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let found = self.variables.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+    }
+
+    /// Finds the session of this id, as far as it is at or below these paths; of a database, wherever it
+    /// is.
+    #[must_use]
+    pub fn find_session(
+        &self,
+        agent: AgentKind,
+        id: &str,
+        within: &[PathBuf],
+    ) -> Option<FoundSession> {
+        let keeps_files = matches!(agent.kept_sessions()?.form, KeptForm::Files { .. });
+        let places: Vec<Option<PathBuf>> =
+            if keeps_files { within.iter().cloned().map(Some).collect() } else { vec![None] };
+        let mut whole: Option<FoundSession> = None;
+        for within in places {
+            let found = Self { agent: Some(agent), within, ..self.clone() }.find();
+            let Some(part) = found.sessions.into_iter().find(|session| session.id == id) else {
+                continue;
+            };
+            match &mut whole {
+                None => whole = Some(part),
+                Some(whole) => {
+                    whole.written = whole.written.max(part.written);
+                    whole.bytes += part.bytes;
+                    whole.files.extend(part.files);
+                }
+            }
+        }
+        whole.map(ordered)
     }
 
     fn of_agent(
@@ -158,7 +200,7 @@ impl SourceFinder {
                     let Some(below) = below_roots(&path, directory, roots) else { continue };
                     let Some(file) = classify(below) else { continue };
                     let stamp = match fs::metadata(&path) {
-                        Ok(metadata) if metadata.is_file() => FileStamp::of(&metadata),
+                        Ok(metadata) if metadata.is_file() => SourceStamp::of(&metadata),
                         Ok(_) => continue,
                         Err(error) => {
                             unreadable.push(ImportFilesError::read(&path)(error));
@@ -193,7 +235,7 @@ impl SourceFinder {
                         for (id, changed) in listed {
                             for (name, query) in *tables {
                                 let stamp =
-                                    FileStamp { size: 0, written: i128::from(changed), inode: 0 };
+                                    SourceStamp { size: 0, written: i128::from(changed), inode: 0 };
                                 let kept = KeptFile {
                                     session: Some(id.clone()),
                                     lane: None,
@@ -322,7 +364,7 @@ fn first_told(
         }
         let mut found = None;
         split_line(&line, |_, piece| {
-            if let LinePiece::Record { json, .. } = piece {
+            if let SourcePiece::Record { json, .. } = piece {
                 found = found.take().or_else(|| told(reader.read(json).details));
             }
         });

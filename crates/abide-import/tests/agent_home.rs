@@ -106,6 +106,11 @@ impl AgentHome {
         bytes
     }
 
+    /// The text of the ledger.
+    pub(crate) fn ledger(&self) -> String {
+        fs::read_to_string(self.path().join("store/imported.json")).unwrap()
+    }
+
     /// Forgets what was imported, as if the ledger had been lost.
     pub(crate) fn lose_the_ledger(&self) {
         fs::remove_file(self.path().join("store/imported.json")).unwrap();

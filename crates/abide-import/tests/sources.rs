@@ -116,6 +116,7 @@ fn a_second_import_touches_nothing() {
     let session = home.import_one();
     let before = home.events(session);
     assert_eq!(home.news(), [ImportNews::None]);
+    assert!(!home.ledger().contains("memory"), "what readers remember is in the session");
     home.import();
     assert_eq!(home.events(session), before);
     // Nor where the ledger is lost, but for the writer's own notes.
