@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::invocation::AgentProgram;
 use crate::profile::{AgentProfile, Output};
 use crate::profiles::PROFILES;
-use crate::{KeptSessions, PromptInput, PromptSlot, command, invocation};
+use crate::{AgentHooks, KeptSessions, PromptInput, PromptSlot, command, invocation};
 
 /// A form in which an agent prints what it does: a handle for a line in the table of agents.
 #[derive(Clone, Copy)]
@@ -66,6 +66,12 @@ impl AgentKind {
     #[must_use]
     pub const fn kept_sessions(self) -> Option<&'static KeptSessions> {
         self.0.kept
+    }
+
+    /// How it tells of its work while it works, if abide has hooks in it.
+    #[must_use]
+    pub const fn hooks(self) -> Option<&'static AgentHooks> {
+        self.0.hooks
     }
 
     /// The form in which this command will print, by the name of its program and by the flags that

@@ -37,6 +37,7 @@ mod gemini;
 mod opencode;
 
 mod agent_kind;
+mod hooks;
 mod invocation;
 mod kept;
 mod limits;
@@ -45,6 +46,11 @@ mod profile;
 mod profiles;
 
 pub use agent_kind::{AgentKind, UnknownAgent};
+pub use hooks::plugin::{
+    AgentPlugin, HookApproval, HookTrust, PluginFile, PluginMark, PluginParts, PluginPlace,
+    PluginRemoval, PluginSign, PluginSite,
+};
+pub use hooks::{AgentHooks, HookReport, HookStep, TurnEnding};
 pub use invocation::{PromptInput, PromptSlot};
 pub use kept::{
     KeptContent, KeptDirectory, KeptFile, KeptForm, KeptSessions, KeptWorkspace, OpaqueReader,

@@ -1,9 +1,9 @@
 //! All that the rest of the code asks of an agent.
 
-use crate::KeptSessions;
 use crate::invocation::{AgentProgram, PromptInput, PromptSlot};
 use crate::limits::LimitTexts;
 use crate::output::{EventOutputDecoder, OutputReader, PriorSession};
+use crate::{AgentHooks, KeptSessions};
 
 /// An agent. Each one stands in the `mod.rs` of its folder.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct AgentProfile {
     pub reports_exit: bool,
     /// The sessions that it keeps in files of its own; `None` where it keeps none, or they are not known.
     pub kept: Option<&'static KeptSessions>,
+    /// How it tells of its work while it works; `None` where abide has no hook in it.
+    pub hooks: Option<&'static AgentHooks>,
     /// How it tells that a limit was met, besides the ways that all know.
     pub limits: LimitTexts,
 }

@@ -20,5 +20,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     output: Output::Text(command::text_output),
     reports_exit: false,
     kept: None,
+    hooks: None,
     limits: LimitTexts::NONE,
 };

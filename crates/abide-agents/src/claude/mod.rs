@@ -1,5 +1,6 @@
 //! Claude Code.
 
+mod hooks;
 mod invocation;
 mod kept;
 mod limits;
@@ -25,5 +26,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     output: Output::Events(|before| Box::new(output::ClaudeOutput::told(before.prompt))),
     reports_exit: true,
     kept: Some(&kept::KEPT),
+    hooks: Some(&hooks::HOOKS),
     limits: limits::TEXTS,
 };

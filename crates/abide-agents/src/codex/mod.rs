@@ -1,5 +1,6 @@
 //! Codex.
 
+mod hooks;
 mod invocation;
 mod kept;
 mod limits;
@@ -23,5 +24,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     }),
     reports_exit: true,
     kept: Some(&kept::KEPT),
+    hooks: Some(&hooks::HOOKS),
     limits: limits::TEXTS,
 };

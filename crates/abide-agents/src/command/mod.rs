@@ -19,6 +19,7 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     output: Output::Text(text_output),
     reports_exit: false,
     kept: None,
+    hooks: None,
     limits: LimitTexts::NONE,
 };
 

@@ -1,5 +1,6 @@
 //! Gemini CLI.
 
+mod hooks;
 mod invocation;
 mod kept;
 mod limits;
@@ -21,5 +22,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     output: Output::Events(|before| Box::new(output::GeminiOutput::told(before.prompt))),
     reports_exit: false,
     kept: Some(&kept::KEPT),
+    hooks: Some(&hooks::HOOKS),
     limits: limits::TEXTS,
 };

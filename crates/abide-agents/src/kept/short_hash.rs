@@ -3,13 +3,18 @@
 /// How many hexadecimal digits one is written with.
 pub(crate) const SHORT_HASH_DIGITS: usize = 10;
 
-/// 40 bits of the FNV-1a hash of a text. A reader compares few of them, all of one session.
+/// 40 bits of the hash of a text. A reader compares few of them, all of one session.
 pub(crate) fn short_hash(text: &str) -> u64 {
+    text_hash(text) >> 24
+}
+
+/// The FNV-1a hash of a text.
+pub(crate) fn text_hash(text: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    hash >> 24
+    hash
 }
 
 /// Its text form.

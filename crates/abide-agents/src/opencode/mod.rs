@@ -1,5 +1,6 @@
 //! opencode.
 
+mod hooks;
 mod invocation;
 mod kept;
 mod limits;
@@ -21,5 +22,6 @@ pub(crate) static PROFILE: AgentProfile = AgentProfile {
     output: Output::Events(|_| Box::<output::OpencodeOutput>::default()),
     reports_exit: true,
     kept: Some(&kept::KEPT),
+    hooks: Some(&hooks::HOOKS),
     limits: limits::TEXTS,
 };

@@ -1,5 +1,6 @@
 //! What agents print, read whole and cut.
 
+pub(crate) mod hook_payloads;
 mod hostile;
 pub(crate) mod kept_records;
 mod properties;

@@ -24,7 +24,7 @@ pub(super) static KEPT: KeptSessions = KeptSessions {
     resume: |session| vec!["--resume".to_owned(), session.to_owned()],
 };
 
-fn directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {
+pub(super) fn directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {
     let own = variable("CLAUDE_CONFIG_DIR").filter(|directory| !directory.is_empty());
     own.map_or_else(|| home.join(".claude"), PathBuf::from)
 }

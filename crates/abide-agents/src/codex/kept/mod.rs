@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use self::record_reader::CodexRecordReader;
+use crate::kept::record_fields::ID;
 use crate::{KeptContent, KeptFile, KeptForm, KeptSessions};
 
 /// The length of the time in the name of a file.
@@ -25,9 +26,14 @@ pub(super) static KEPT: KeptSessions = KeptSessions {
     resume: |session| vec!["resume".to_owned(), session.to_owned()],
 };
 
-fn directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {
+pub(super) fn directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {
     let own = variable("CODEX_HOME").filter(|directory| !directory.is_empty());
     own.map_or_else(|| home.join(".codex"), PathBuf::from)
+}
+
+/// The thread whose rollout has this path.
+pub(super) fn thread_of_rollout(path: &Path) -> Option<String> {
+    classify(path)?.session.filter(|thread| thread.len() <= ID)
 }
 
 /// `rollout-TIME-THREAD.jsonl`, in whatever directory, and with `.zst` behind it once it is compressed.

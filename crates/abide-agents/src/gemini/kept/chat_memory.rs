@@ -28,6 +28,8 @@ pub(super) struct ChatMemory {
     /// Calls whose results were reported.
     calls: VecDeque<u64>,
     recent: VecDeque<RecentMessage>,
+    /// The chat was begun again, and none of its messages came since.
+    pub(super) begun_again: bool,
 }
 
 /// A record of the conversation.
@@ -65,6 +67,7 @@ impl ChatMemory {
         memory.calls = calls.filter_map(parse_short_hash).collect();
         let forgotten = value.get("forgotten").and_then(Value::as_u64).unwrap_or(0);
         memory.forgotten = u32::try_from(forgotten).unwrap_or(0) as usize;
+        memory.begun_again = value.get("begun_again").and_then(Value::as_bool).unwrap_or(false);
         let recent = value.get("recent").and_then(Value::as_array).into_iter().flatten();
         memory.recent = recent.filter_map(RecentMessage::parse).collect();
         memory
@@ -83,6 +86,7 @@ impl ChatMemory {
             "forgotten": self.forgotten,
             "calls": calls.collect::<String>(),
             "recent": self.recent.iter().map(RecentMessage::to_value).collect::<Vec<_>>(),
+            "begun_again": self.begun_again,
         })
         .to_string()
     }

@@ -12,7 +12,7 @@ use crate::output::message::{
 };
 
 /// A message as it is written, read so far as all uses need it.
-pub(super) struct ChatMessage<'a> {
+pub(super) struct ChatRecord<'a> {
     pub(super) id: Cow<'a, str>,
     /// `user`, `gemini`, `info`, `error`, `warning`.
     pub(super) sort: Cow<'a, str>,
@@ -42,7 +42,7 @@ pub(super) struct ChatResult {
     pub(super) file: Option<(String, FileOp)>,
 }
 
-impl<'a> ChatMessage<'a> {
+impl<'a> ChatRecord<'a> {
     /// `None` if it has no id.
     pub(super) fn of(fields: RawJsonFields<'a>) -> Option<Self> {
         let id = fields.decoded("id")?;

@@ -6,7 +6,7 @@ use abide_model::{
 use abide_wire::json::{RawJsonFields, list};
 
 use super::chat_memory::ChatMemory;
-use super::chat_message::{ChatMessage, ChatResult};
+use super::chat_message::{ChatRecord, ChatResult};
 use crate::kept::record_fields::{ended_call_events, touched_event};
 use crate::kept::{
     ReadRecord, RecordMessage, RecordReader, RecordText, RewindPlace, SessionDetails,
@@ -34,7 +34,7 @@ impl RecordReader for ChatReader {
             read.known = true;
             read.back = Some(self.rewind(&id));
         } else if fields.decoded("id").is_some() {
-            if let Some(message) = ChatMessage::of(fields) {
+            if let Some(message) = ChatRecord::of(fields) {
                 self.message(&message, &mut read);
             }
         } else if let Some(set) = fields.get("$set").and_then(|raw| RawJsonFields::of(raw.get())) {
@@ -66,11 +66,12 @@ impl ChatReader {
         }
     }
 
-    fn message(&mut self, message: &ChatMessage<'_>, read: &mut ReadRecord) {
+    fn message(&mut self, message: &ChatRecord<'_>, read: &mut ReadRecord) {
         read.sort = message.sort.to_string();
         read.id = Some(message.id.to_string());
         read.occurred = message.written();
         read.known = true;
+        self.memory.begun_again = false;
         read.details.model = message.model();
         match &*message.sort {
             "user" | "gemini" => {
@@ -113,7 +114,7 @@ impl ChatReader {
     }
 
     /// Reports by how much the usage of a message has grown.
-    fn usage(&mut self, message: &ChatMessage<'_>, events: &mut Vec<NewEvent>) {
+    fn usage(&mut self, message: &ChatRecord<'_>, events: &mut Vec<NewEvent>) {
         let usage = message.usage();
         if usage == Usage::default() {
             return;
@@ -134,6 +135,7 @@ impl ChatReader {
         read.sort = "session".to_owned();
         read.known = true;
         read.occurred = fields.decoded("startTime").and_then(|time| time.parse().ok());
+        self.memory.begun_again = self.memory.messages() > 0;
         self.details(fields, &mut read.details);
         self.history(fields, read);
     }
@@ -160,9 +162,9 @@ impl ChatReader {
     fn history(&mut self, fields: &RawJsonFields<'_>, read: &mut ReadRecord) {
         let Some(all) = fields.get("messages").and_then(list) else { return };
         let all = all.into_iter().filter_map(|raw| RawJsonFields::of(raw.get()));
-        let all: Vec<_> = all.filter_map(ChatMessage::of).collect();
+        let all: Vec<_> = all.filter_map(ChatRecord::of).collect();
         // The results of a resumed session have the ids of the messages that called.
-        let mut shown: Vec<(&ChatMessage<'_>, String)> = Vec::new();
+        let mut shown: Vec<(&ChatRecord<'_>, String)> = Vec::new();
         for message in &all {
             if shown.iter().all(|(known, _)| known.id != message.id) {
                 shown.extend(message.data().map(|data| (message, data)));
@@ -170,6 +172,11 @@ impl ChatReader {
         }
         let ids: Vec<&str> = shown.iter().map(|(message, _)| &*message.id).collect();
         let (before, mut same) = (self.memory.messages(), self.memory.common(&ids));
+        if self.memory.begun_again && same < before && same == ids.len() {
+            // A resumed chat is written with its context alone at first, and whole a moment later.
+            return;
+        }
+        self.memory.begun_again = false;
         let back = same < before;
         let known: Vec<bool> = ids.iter().map(|id| self.memory.knows(id)).collect();
         if back {

@@ -27,7 +27,10 @@ pub(super) static KEPT: KeptSessions = KeptSessions {
     resume: |session| vec!["--resume".to_owned(), session.to_owned()],
 };
 
-fn gemini_directory(variable: &dyn Fn(&str) -> Option<OsString>, home: &Path) -> PathBuf {
+pub(super) fn gemini_directory(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    home: &Path,
+) -> PathBuf {
     let moved = variable("GEMINI_CLI_HOME").filter(|home| !home.is_empty());
     moved.map_or_else(|| home.to_owned(), PathBuf::from).join(".gemini")
 }

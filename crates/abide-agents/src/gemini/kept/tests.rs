@@ -260,6 +260,38 @@ fn a_history_that_is_written_anew() {
 }
 
 #[test]
+fn a_chat_that_is_begun_again_is_not_taken_back() {
+    let header = r#"{"sessionId":"s","projectHash":"p","startTime":"2026-11-20T00:30:05.460Z"}"#;
+    let set = |ids: &[&str]| {
+        let all: Vec<String> = ids.iter().map(|id| user(id)).collect();
+        format!(r#"{{"$set":{{"messages":[{}]}}}}"#, all.join(","))
+    };
+    let of = |records: &[String]| {
+        let records: Vec<&str> = records.iter().map(String::as_str).collect();
+        let mut lines = told(&records);
+        lines.retain(|line| line.starts_with("back ") || line.starts_with("message.added"));
+        lines
+    };
+    let before = [header.to_owned(), user("a"), user("b"), header.to_owned(), set(&["a"])];
+    let [a, b] =
+        ["a", "b"].map(|id| format!(r#"message.added {{"role":"user","content":"{id}"}}"#));
+    let resumed = [&before[..], &[set(&["a", "b"]), user("c")]].concat();
+    let told_once = of(&resumed);
+    assert_eq!(
+        told_once.iter().filter(|line| line.starts_with("back ")).count(),
+        0,
+        "{told_once:?}"
+    );
+    assert_eq!(
+        told_once.iter().filter(|line| **line == a || **line == b).count(),
+        0,
+        "{told_once:?}"
+    );
+    let taken_back = [&before[..], &[set(&["a", "b"]), user("c"), set(&["a", "b"])]].concat();
+    assert_eq!(of(&taken_back), ["back after b"], "a list that comes later");
+}
+
+#[test]
 fn what_goes_back_and_comes_again_has_its_result_again_but_not_its_tokens() {
     let call = r#"{"id":"g1","type":"gemini","content":"","tokens":{"input":1},"toolCalls":[{"id":"c1","name":"x","status":"success"}]}"#;
     let set = format!(r#"{{"$set":{{"messages":[{},{call}]}}}}"#, user("b"));
