@@ -12,6 +12,7 @@ use abide_import::SourceFinder;
 use crate::command_context::CommandContext;
 use crate::container;
 use crate::error::CommandError;
+use crate::hook_sweep::sweep_hooks;
 use crate::progress;
 use crate::scoped_store::ScopedStore;
 
@@ -88,9 +89,10 @@ impl CommandContext {
         let own = self.person.store().ok_or_else(|| {
             CommandError::failed("there is no directory for your store: set HOME")
         })?;
+        // No workspace is in there: sessions of other directories do not belong to this one.
         Ok(StorePlace {
+            project: own.clone(),
             store: StoreLocation::Files(own),
-            project: self.current_dir.clone(),
             scope: SessionScope::Project,
             elsewhere: None,
         })
@@ -177,7 +179,12 @@ impl CommandContext {
             }
             _ => None,
         };
-        self.open_store_with(place, project, LocalStore::open)
+        let opened = self.open_store_with(place, project, LocalStore::open)?;
+        // Not while a shell waits for completions.
+        if self.asks {
+            sweep_hooks(self, &opened);
+        }
+        Ok(opened)
     }
 
     fn open_store_with(

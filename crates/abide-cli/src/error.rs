@@ -105,6 +105,15 @@ impl CommandError {
     }
 
     /// Says what sort of failure it is.
+    /// The error and its causes on one line, for where it is not reported.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Failed(failure) => on_one_line(&*failure.error),
+            Self::Usage(text) => text.clone(),
+            other => format!("{other:?}"),
+        }
+    }
+
     pub(crate) fn coded(mut self, code: FailureCode) -> Self {
         if let Self::Failed(failure) = &mut self {
             failure.code = code;

@@ -10,7 +10,10 @@ struct HelpGroup {
 }
 
 const GROUPS: [HelpGroup; 6] = [
-    HelpGroup { heading: "Start", commands: &["run", "resume", "demo"] },
+    HelpGroup {
+        heading: "Start",
+        commands: &["enable", "disable", "pause", "run", "resume", "demo"],
+    },
     HelpGroup {
         heading: "Look",
         commands: &["ls", "search", "show", "status", "usage", "tail", "export", "share", "rename"],

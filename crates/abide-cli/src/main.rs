@@ -29,6 +29,7 @@ mod export_format;
 mod export_target;
 mod help_groups;
 mod help_topics;
+mod hook_sweep;
 mod interrupt;
 mod interrupted_rewind;
 mod labelled_lines;
@@ -39,6 +40,7 @@ mod noun_count;
 mod pager;
 mod patch_output;
 mod path_shortener;
+mod plugin_changes;
 mod program_path;
 mod progress;
 mod project_name;
@@ -67,7 +69,7 @@ use clap_complete::CompleteEnv;
 
 use crate::argument_tips::with_argument_tip;
 use crate::command_context::CommandContext;
-use crate::commands::{AbideCommand, OverviewArgs};
+use crate::commands::{AbideCommand, HookWords, OverviewArgs};
 use crate::completion_candidates::COMPLETION_VARIABLE;
 use crate::duration::duration;
 use crate::error::CommandError;
@@ -110,6 +112,12 @@ Examples:
   abide help places              more help, by topic; `abide help` lists the topics";
 
 fn main() -> ExitCode {
+    if let Some(hook) = HookWords::of_process() {
+        // An agent shows what a hook prints, and takes its exit code for an answer.
+        std::panic::set_hook(Box::new(|_| {}));
+        let _ = std::panic::catch_unwind(|| hook.run());
+        return ExitCode::SUCCESS;
+    }
     error::set_panic_hook();
     std::panic::catch_unwind(|| match run(parse_main_arguments()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use abide::workspace::{
 use abide::{
     Seq,
     backend::Objects,
-    checkpoint::{CheckpointEntry, FinishPlan, GitComparison, RewindPlan},
+    checkpoint::{CheckpointEntry, FinishPlan, GitComparison, RewindPlan, Trigger},
     event::GitState,
 };
 use abide_transcript::escape;
@@ -83,13 +83,21 @@ pub(crate) fn report_files_left(files: &RestoreReport, inverse: &str) -> Result<
     .with_hint(format!("`{inverse}` undoes what was done")))
 }
 
+/// Where a checkpoint stands to the prompt that it is named by: one that is made at the prompt has the files
+/// from before the work on it.
+pub(crate) fn checkpoint_place(entry: &CheckpointEntry, subject: &str) -> String {
+    let is_before = entry.checkpoint.trigger == Trigger::Prompt.as_str();
+    let word = if is_before { "before" } else { "after" };
+    format!("{word} \"{}\"", escape::text(subject))
+}
+
 /// A checkpoint, for display, with what it follows if it has no label.
 pub(crate) fn named_checkpoint(entry: &CheckpointEntry, follows: Option<&str>) -> String {
     match follows.filter(|_| entry.checkpoint.label.is_none()) {
         Some(subject) => format!(
-            "checkpoint {} after \"{}\" ({})",
+            "checkpoint {} {} ({})",
             entry.number,
-            escape::text(subject),
+            checkpoint_place(entry, subject),
             time_ago(entry.at, jiff::Timestamp::now())
         ),
         None => checkpoint_in_report(entry),

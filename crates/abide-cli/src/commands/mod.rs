@@ -8,17 +8,21 @@ mod completions;
 mod context;
 mod copy;
 mod demo;
+mod disable;
 mod doctor;
+mod enable;
 mod erase;
 mod export;
 mod fork;
 mod help;
 mod history;
+mod hook;
 mod import;
 mod init;
 mod man;
 mod new;
 mod overview;
+mod pause;
 mod plan;
 mod project;
 mod record;
@@ -38,6 +42,7 @@ mod tasks;
 mod undo;
 mod usage;
 
+pub(crate) use self::hook::HookWords;
 pub(crate) use self::overview::OverviewArgs;
 use crate::command_context::CommandContext;
 use crate::error::CommandError;
@@ -58,6 +63,9 @@ pub(crate) enum AbideCommand {
     Usage(usage::UsageArgs),
     Tail(tail::TailArgs),
     Run(run::RunArgs),
+    Enable(enable::EnableArgs),
+    Disable(disable::DisableArgs),
+    Pause(pause::PauseArgs),
     Plan(plan::PlanArgs),
     Resume(resume::ResumeArgs),
     Acp(acp::AcpArgs),
@@ -113,6 +121,9 @@ impl AbideCommand {
             Self::Usage(usage) => usage.run(surroundings),
             Self::Tail(tail) => tail.run(surroundings),
             Self::Run(run) => run.run(surroundings),
+            Self::Enable(enable) => enable.run(surroundings),
+            Self::Disable(disable) => disable.run(surroundings),
+            Self::Pause(pause) => pause.run(surroundings),
             Self::Plan(plan) => plan.run(surroundings),
             Self::Resume(resume) => resume.run(surroundings),
             Self::Acp(acp) => acp.run(surroundings),

@@ -79,7 +79,7 @@ struct CheckpointOptions {
     /// Name of the checkpoint: any text but a number, @N, turn:N, latest and decision
     #[arg(short = 'm', long, aliases = ["message", "name"], value_name = "LABEL")]
     label: Option<String>,
-    /// Why the checkpoint is made: hand, turn, risk, phase, error, shutdown, interval or rewind
+    /// Why the checkpoint is made: hand, turn, prompt, risk, phase, error, shutdown, interval or rewind
     #[arg(long, value_name = "WHAT", default_value = "hand", value_parser = trigger)]
     trigger: Trigger,
     /// Never delete this checkpoint's files

@@ -6,7 +6,7 @@ use abide::workspace::{ChangeKind, ChangedPath, DiffStat, diff, stat};
 use abide::{
     SessionRef, SessionView,
     backend::Objects,
-    checkpoint::{CheckpointEntry, Snapshot},
+    checkpoint::{CheckpointEntry, Snapshot, Trigger},
     event::ObjectHash,
 };
 use clap_complete::ArgValueCandidates;
@@ -44,7 +44,8 @@ pub(crate) struct CheckpointDiffArgs {
 /// Show what changed since a checkpoint, or between two
 ///
 /// Without A and B, the last checkpoint is compared with the current files; those that rewinds make of
-/// what they take back do not count. A and B are each a
+/// what they take back do not count. Where nothing differs and the last checkpoint was made at the end of a
+/// turn, what that turn changed is shown. A and B are each a
 /// checkpoint (its number, label or id), the end of a turn (turn:3) or an event (@41).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -98,13 +99,14 @@ impl DiffArgs {
         let id = self.session.find_with_place(purpose, from, &opened, surroundings)?;
         let view = opened.store.view(&SessionRef::Id(id))?;
         let objects = opened.store.objects()?;
-        let from = match &self.from {
-            Some(from) => tree_of(&view, from, &objects)?,
-            None => {
-                let last = last_checkpoint(&view)?;
-                status(format_args!("Since {}", checkpoint_in_report(&last)));
-                snapshot_of(&last, &*objects)?.tree
-            }
+        let last = match &self.from {
+            Some(_) => None,
+            None => Some(last_checkpoint(&view)?),
+        };
+        let from = match (&self.from, &last) {
+            (Some(from), _) => tree_of(&view, from, &objects)?,
+            (None, Some(last)) => snapshot_of(last, &*objects)?.tree,
+            (None, None) => return Ok(()),
         };
         let to = match &self.to {
             Some(to) => tree_of(&view, to, &objects)?,
@@ -114,12 +116,39 @@ impl DiffArgs {
         let within = |path: &String| surroundings.within(path, root.as_deref());
         let paths = self.paths.iter().map(within).collect::<Result<Vec<String>, _>>()?;
         let mut changed = diff(&*objects, Some(from), to, true).map_err(abide::Error::from)?;
+        if let Some(last) = &last {
+            // Where nothing was done since a turn ended, the turn is what a person asks about.
+            let before =
+                changed.is_empty().then(|| before_turn(&view, last)).transpose()?.flatten();
+            if let Some(before) = before {
+                let (from, to) = (snapshot_of(&before, &*objects)?, snapshot_of(last, &*objects)?);
+                changed =
+                    diff(&*objects, Some(from.tree), to.tree, true).map_err(abide::Error::from)?;
+                let (from, to) = (checkpoint_in_report(&before), last.number);
+                status(format_args!("In the last turn, from {from} to {to}; nothing since"));
+            } else {
+                status(format_args!("Since {}", checkpoint_in_report(last)));
+            }
+        }
         changed.retain(|changed| is_meant(changed, &paths));
         if changed.is_empty() && !self.form.json {
             status("No file differs");
         }
         self.form.show(&changed, &*objects, surroundings)
     }
+}
+
+/// The checkpoint with the files from before a turn, if this one was made at its end.
+fn before_turn(
+    view: &SessionView,
+    last: &CheckpointEntry,
+) -> Result<Option<CheckpointEntry>, CommandError> {
+    if last.checkpoint.trigger != Trigger::Turn.as_str() {
+        return Ok(None);
+    }
+    let entries = view.checkpoints()?.into_iter().rev();
+    let mut earlier = entries.filter(|entry| entry.seq < last.seq && entry.live);
+    Ok(earlier.find(|entry| entry.checkpoint.snapshot.is_some()))
 }
 
 impl DiffOptions {

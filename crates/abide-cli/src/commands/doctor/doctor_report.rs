@@ -13,6 +13,7 @@ use abide::{
 use abide_transcript::escape;
 use serde::Serialize;
 
+use super::agent_report::AgentReport;
 use crate::command_context::CommandContext;
 use crate::command_output::CommandOutput;
 use crate::error::{CommandError, on_one_line};
@@ -51,6 +52,8 @@ pub(super) struct DoctorReport {
     pub(super) repaired: Vec<(Option<SessionId>, FinishedRepair)>,
     /// The findings before the repair.
     pub(super) before: Vec<Finding>,
+    /// The agents, where the whole store was examined.
+    pub(super) agents: Option<Vec<AgentReport>>,
 }
 
 impl DoctorReport {
@@ -70,6 +73,7 @@ impl DoctorReport {
             plans: Vec::new(),
             repaired: Vec::new(),
             before: Vec::new(),
+            agents: None,
         }
     }
 
@@ -161,6 +165,9 @@ impl DoctorReport {
                     report.insert(name.to_owned(), value);
                 }
             };
+            if let Some(agents) = &self.agents {
+                put("agents", serde_json::to_value(agents));
+            }
             if !self.plans.is_empty() {
                 put("plans", serde_json::to_value(&self.plans));
             }
@@ -217,7 +224,8 @@ impl DoctorReport {
                 }
             }
         }
-        self.show_sum(out)
+        self.show_sum(out)?;
+        show_agent_lines(self.agents.as_deref().unwrap_or_default(), out)
     }
 
     /// Where a finding is: relative to the store, and in which session if the path does not show
@@ -268,6 +276,20 @@ impl DoctorReport {
             tenths % 10
         ))
     }
+}
+
+/// The agents, one a line.
+pub(super) fn show_agent_lines(
+    agents: &[AgentReport],
+    out: &mut CommandOutput,
+) -> Result<(), CommandError> {
+    if !agents.is_empty() {
+        out.line("Agents:")?;
+    }
+    for agent in agents {
+        out.line(agent.line())?;
+    }
+    Ok(())
 }
 
 impl SessionToReview {

@@ -1,7 +1,9 @@
 //! `abide doctor`: checks sessions and the store, plans repairs and applies them.
 
+mod agent_report;
 mod doctor_report;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use abide::{
@@ -12,12 +14,14 @@ use abide::{
     },
 };
 
-use self::doctor_report::DoctorReport;
+use self::agent_report::{AgentReport, agent_reports};
+use self::doctor_report::{DoctorReport, show_agent_lines};
 use crate::command_context::CommandContext;
 use crate::command_output::{CommandOutput, status, warning};
 use crate::confirm::confirm;
 use crate::error::{CommandError, on_one_line};
 use crate::interrupted_rewind::finish_rewind;
+use crate::plugin_changes::plugin_host;
 use crate::scoped_store::{NameMatch, ScopedStore};
 
 /// Check the store for damage, and repair it
@@ -31,6 +35,9 @@ use crate::scoped_store::{NameMatch, ScopedStore};
 ///
 /// If tasks contradict each other (a missing parent, a missing dependency, tasks that wait for each
 /// other), the finding shows the commands that repair them.
+///
+/// The agents on this machine are listed, with what `abide enable` put into them: whether it is there,
+/// whether the agent runs it, when it was last heard of, and the command that mends it.
 ///
 /// The exit code is 1 while errors or critical findings remain, and 0 with warnings only.
 #[derive(Debug, clap::Args)]
@@ -90,6 +97,15 @@ const WHAT: &str = "`abide doctor`";
 
 impl DoctorArgs {
     pub(crate) fn run(self, surroundings: &CommandContext) -> Result<(), CommandError> {
+        let is_look = self.sessions.is_empty() && !self.repair;
+        if is_look
+            && surroundings.place_if_any()?.is_none()
+            && let Some(agents) = doctor_agents(surroundings, None)
+            && agents.iter().any(AgentReport::has_plugin)
+        {
+            // They are there before anything is recorded.
+            return self.show_agents(&agents);
+        }
         let opened = surroundings.open_store_to_repair()?;
         if self.accept {
             return self.accept(&opened, surroundings.wait);
@@ -107,8 +123,11 @@ impl DoctorArgs {
         for named in &self.sessions {
             sessions.push(opened.find_by(named, self.name_match())?);
         }
-        let round = self.examine(&opened, surroundings, &sessions)?;
+        let mut round = self.examine(&opened, surroundings, &sessions)?;
         if !self.repair {
+            if sessions.is_empty() {
+                round.report.agents = doctor_agents(surroundings, opened.store.root());
+            }
             return self.end(round.report);
         }
         self.mend(&opened, surroundings, &sessions, round)
@@ -250,6 +269,21 @@ impl DoctorArgs {
         if report.errors() > 0 { Err(CommandError::Reported) } else { Ok(()) }
     }
 
+    /// The agents alone, where there is no store yet.
+    fn show_agents(&self, agents: &[AgentReport]) -> Result<(), CommandError> {
+        let mut out = CommandOutput::stdout();
+        if self.json {
+            let report = serde_json::json!({
+                "sessions": 0, "events": 0, "bytes": 0, "findings": [], "awaiting": [], "agents": agents,
+            });
+            out.json(&report.to_string())?;
+        } else {
+            status("Nothing is recorded yet");
+            show_agent_lines(agents, &mut out)?;
+        }
+        out.flush()
+    }
+
     fn accept(&self, opened: &ScopedStore, wait: Duration) -> Result<(), CommandError> {
         let doctor = opened.store.doctor(WHAT)?;
         for named in &self.sessions {
@@ -264,6 +298,17 @@ impl DoctorArgs {
         }
         Ok(())
     }
+}
+
+/// The agents, as far as they are known in this store and in the person's own.
+fn doctor_agents(surroundings: &CommandContext, store: Option<&Path>) -> Option<Vec<AgentReport>> {
+    let mut host = plugin_host(surroundings).ok()?;
+    if let Some(checkout) = surroundings.workspaces().last() {
+        host = host.with_checkout(checkout);
+    }
+    let stores = [store.map(Path::to_owned), surroundings.person.store()];
+    let stores: Vec<PathBuf> = stores.into_iter().flatten().collect();
+    Some(agent_reports(&host, &stores))
 }
 
 /// Does a repaired session have forks, as far as can be told?

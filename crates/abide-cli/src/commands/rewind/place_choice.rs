@@ -18,6 +18,7 @@ use crate::command_output::status;
 use crate::confirm::{ask_line, confirmation_refused, is_refusal};
 use crate::error::CommandError;
 use crate::labelled_lines::labelled_lines;
+use crate::rewind_report::checkpoint_place;
 use crate::scoped_store::ScopedStore;
 use crate::session_args::is_label;
 use crate::typed_time::time_ago;
@@ -164,7 +165,7 @@ fn entry_lines(
                 _ if entry.checkpoint.trigger == Trigger::Rewind.as_str() => {
                     "before the last rewind".to_owned()
                 }
-                (None, Some(subject)) => format!("after \"{}\"", escape::text(subject)),
+                (None, Some(subject)) => checkpoint_place(entry, subject),
                 (None, None) => String::new(),
             },
         })
