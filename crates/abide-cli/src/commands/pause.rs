@@ -14,6 +14,7 @@ use crate::error::CommandError;
 ///
 /// Agents that `abide enable` put abide into are not recorded, and no checkpoints of their files are made,
 /// until the time is over or `abide pause --end`. For one agent alone, start it with the variable ABIDE=off.
+/// What an agent writes to its own file meanwhile is imported when the same session is recorded again.
 /// `abide run`, `abide record` and `abide save` work all the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
