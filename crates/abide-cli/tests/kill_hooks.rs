@@ -68,7 +68,8 @@ fn of_many_hooks_each_that_ended_by_itself_is_recorded_once() {
                             .unwrap();
                         child.stdin.take().unwrap().write_all(payload.as_bytes()).unwrap();
                         if random.once_in(3) {
-                            std::thread::sleep(Duration::from_millis(random.below(40)));
+                            let most = if random.once_in(2) { 40 } else { 250 };
+                            std::thread::sleep(Duration::from_millis(random.below(most)));
                             child.kill().unwrap();
                         }
                         let done = child.wait_with_output().unwrap();
