@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::asking_process::AskingProcess;
 use crate::hook_inbox::ReportHead;
 
-/// What is remembered of a session between two hooks. It is derived: without it the session is read, and
-/// nothing is recorded twice.
+/// What is remembered of a session between two hooks. Without it the session is found by its key and read, and
+/// nothing is recorded twice; only that it was removed here is not known then.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct LiveState {

@@ -99,9 +99,18 @@ impl HookedAgent {
     }
 
     pub(crate) fn with_recorder<T>(&self, act: impl FnOnce(&HookRecorder<'_>) -> T) -> T {
+        self.with_recorder_in(None, act)
+    }
+
+    /// A recorder for which every directory is of this project.
+    pub(crate) fn with_recorder_in<T>(
+        &self,
+        project: Option<&str>,
+        act: impl FnOnce(&HookRecorder<'_>) -> T,
+    ) -> T {
         let finder = SourceFinder { home: self.dir.path().to_owned(), ..SourceFinder::default() };
         let trace = HookTrace::default();
-        let project = |_: &Path| None;
+        let project = |_: &Path| project.map(str::to_owned);
         act(&HookRecorder { store: &self.store, project: &project, finder: &finder, trace: &trace })
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use abide::{Kind, SessionRef};
+use serde_json::json;
 
 use crate::hooked_agent::{HookedAgent, ID, lines_of_turn, until};
 
@@ -88,7 +89,7 @@ fn a_prompt_that_was_recorded_long_before_its_report_was_removed_opens_no_second
 #[test]
 fn a_report_without_an_id_of_its_own_is_recorded_once_when_its_drain_was_cut_off() {
     let agent = HookedAgent::of("gemini");
-    let prompt = agent.payload("BeforeAgent", serde_json::json!({"prompt": "change a"}));
+    let prompt = agent.payload("BeforeAgent", json!({"prompt": "change a"}));
     let path = agent.lands(&prompt);
     let report = fs::read(&path).unwrap();
     agent.drains();
@@ -133,4 +134,40 @@ fn a_session_that_another_writer_holds_is_recorded_when_it_is_free() {
         agent.waiting().is_empty()
     });
     assert_once(&agent, "after the holder");
+}
+
+#[test]
+fn a_prompt_without_an_id_that_two_hooks_tell_is_recorded_once() {
+    let agent = HookedAgent::of("gemini");
+    let prompt = agent.payload("BeforeAgent", json!({"prompt": "go on", "transcript_path": null}));
+    agent.tells(&prompt);
+    agent.tells(&prompt);
+    assert_eq!(agent.turns(), ["+"]);
+    assert_eq!(agent.context(), ["user: go on"]);
+}
+
+#[test]
+fn a_session_stays_one_when_its_project_gets_another_id() {
+    let agent = HookedAgent::new();
+    for (turn, project) in [("t1", None), ("t2", Some("44d58e09a2ad152e3089d46fe3350921"))] {
+        agent.lands(&agent.prompted(turn, turn));
+        until("the report is recorded", || {
+            agent.with_recorder_in(project, |recorder| {
+                recorder.drain(&agent.inbox(), None).unwrap();
+            });
+            agent.inbox().is_empty()
+        });
+    }
+    assert_eq!(agent.store.sessions().unwrap().len(), 1);
+    assert_eq!(agent.context(), ["user: t1", "user: t2"]);
+}
+
+#[test]
+fn a_session_that_was_removed_does_not_come_back() {
+    let agent = HookedAgent::new();
+    agent.tells(&agent.prompted("t1", "one"));
+    agent.store.delete_session(agent.view().id()).unwrap();
+    agent.tells(&agent.prompted("t2", "two"));
+    agent.sweeps();
+    assert_eq!(agent.store.sessions().unwrap().len(), 0);
 }

@@ -1,11 +1,12 @@
 //! When turns begin and end.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::hooked_agent::{HookedAgent, lasting_process};
+use crate::hooked_agent::{HookedAgent, ID, lasting_process};
 
 #[test]
 fn a_turn_ends_as_the_agent_says() {
@@ -86,15 +87,8 @@ fn a_turn_whose_agent_was_killed_ends_with_the_next_sweep() {
         return;
     };
     let started = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap();
-    // The report of a hook of that process.
     let path = agent.lands(&agent.prompted("t1", "one"));
-    let text = fs::read_to_string(&path).unwrap();
-    let (head, payload) = text.split_once('\n').unwrap();
-    let mut head: Value = serde_json::from_str(head).unwrap();
-    let started: u64 = started.parse().unwrap();
-    head["asking"]["process"] = json!(process.id());
-    head["asking"]["started"] = json!(started);
-    fs::write(&path, format!("{head}\n{payload}")).unwrap();
+    asked_by(&path, process.id(), started.parse().unwrap());
     agent.drains();
     agent.sweeps();
     assert_eq!(agent.turns(), ["+"], "it works");
@@ -104,4 +98,47 @@ fn a_turn_whose_agent_was_killed_ends_with_the_next_sweep() {
     assert_eq!(agent.turns(), ["+", "interrupted"]);
     agent.sweeps();
     assert_eq!(agent.turns(), ["+", "interrupted"], "once");
+}
+
+/// Makes a report that of a hook of this process.
+fn asked_by(report: &Path, process: u32, started: u64) {
+    let text = fs::read_to_string(report).unwrap();
+    let (head, payload) = text.split_once('\n').unwrap();
+    let mut head: Value = serde_json::from_str(head).unwrap();
+    head["asking"]["process"] = json!(process);
+    head["asking"]["started"] = json!(started);
+    fs::write(report, format!("{head}\n{payload}")).unwrap();
+}
+
+#[test]
+fn a_turn_whose_end_waits_is_not_ended_by_a_sweep() {
+    let agent = HookedAgent::new();
+    let path = agent.lands(&agent.prompted("t1", "one"));
+    // No process has started then: the agent is gone.
+    asked_by(&path, std::process::id(), 1);
+    agent.drains();
+    // Its files are being captured.
+    let landed = agent.inbox().land(ID, &agent.stopped("t1", "Done.")).unwrap();
+    agent.sweeps();
+    assert_eq!(agent.turns(), ["+"]);
+    drop(landed);
+    agent.drains();
+    assert_eq!(agent.turns(), ["+", "completed"]);
+}
+
+#[test]
+fn what_a_person_adds_to_a_turn_belongs_to_it() {
+    let agent = HookedAgent::of("codex");
+    let tells = |event: &str, turn: &str, prompt: &str| {
+        let fields = json!({"turn_id": turn, "prompt": prompt, "transcript_path": null});
+        agent.tells(&agent.payload(event, fields));
+    };
+    tells("UserPromptSubmit", "t1", "one");
+    tells("UserPromptSubmit", "t1", "and another");
+    assert_eq!(agent.turns(), ["+"]);
+    assert_eq!(agent.context(), ["user: one", "user: and another"]);
+    tells("Stop", "t0", "");
+    assert_eq!(agent.turns(), ["+"], "the end of an earlier turn, told late");
+    tells("Stop", "t1", "");
+    assert_eq!(agent.turns(), ["+", "completed"]);
 }
